@@ -65,9 +65,9 @@ static enum qkv_status start_plain(struct qkv_decoding *decoding, const struct q
         if (sources->source_length[s] > longest) longest = sources->source_length[s];
     bool is_masked = sources->source_masked;
     d->sources = sources;
-    d->tokens = qkv_arena_zeroed(&decoding->arena, (size_t)cells * sizeof *d->tokens);
-    d->next_tokens = qkv_arena_zeroed(&decoding->arena, (size_t)cells * sizeof *d->next_tokens);
-    d->last = qkv_arena_zeroed(&decoding->arena, (size_t)rows * sizeof *d->last);
+    d->tokens = qkv_arena_zeros(&decoding->arena, cells, sizeof *d->tokens);
+    d->next_tokens = qkv_arena_zeros(&decoding->arena, cells, sizeof *d->next_tokens);
+    d->last = qkv_arena_zeros(&decoding->arena, rows, sizeof *d->last);
     d->masked = is_masked ? qkv_arena_zeroed(&decoding->arena, (size_t)(rows * longest)) : NULL;
     if (d->tokens && d->next_tokens && d->last && (d->masked || !is_masked) &&
         qkv_batch_reserve(&d->batch, rows, rows * longest, cells))
@@ -342,10 +342,9 @@ static enum qkv_status start_ensemble(struct qkv_decoding *decoding, const struc
     for (int64_t i = 0; i < d->count; i++)
         if (qkv_decoding_start(d->member[i], batch, rows, decoding->length, true, error)) return QKV_INVALID;
     *next = (struct qkv_next_scores){.dtype = QKV_FLOAT64, .classes = decoding->model->target_size};
-    d->logits = qkv_arena_allocate(&decoding->arena, (size_t)(rows * next->classes) * sizeof *d->logits);
-    d->group_max =
-        qkv_arena_allocate(&decoding->arena, (size_t)(rows * qkv_next_groups(next)) * sizeof *d->group_max);
-    d->sums = qkv_arena_allocate(&decoding->arena, (size_t)rows * sizeof *d->sums);
+    d->logits = qkv_arena_array(&decoding->arena, rows * next->classes, sizeof *d->logits);
+    d->group_max = qkv_arena_array(&decoding->arena, rows * qkv_next_groups(next), sizeof *d->group_max);
+    d->sums = qkv_arena_array(&decoding->arena, rows, sizeof *d->sums);
     if (!d->logits || !d->group_max || !d->sums) return qkv_no_memory(error);
     next->logits = d->logits;
     next->group_max = d->group_max;

@@ -402,8 +402,8 @@ static struct layer_heads heads_of_layer(const struct qkv_model *model, enum qkv
 {
     const struct qkv_attention_layers layers = qkv_model_attention(model, kind, layer);
     if (layers.multi_head)
-        return (struct layer_heads){layers.multi_head->rule.heads, layers.multi_head->is_silent};
-    if (layers.single_head) return (struct layer_heads){1, layers.single_head->is_silent};
+        return (struct layer_heads){layers.multi_head->rule.heads, layers.multi_head->is_ablated};
+    if (layers.single_head) return (struct layer_heads){1, layers.single_head->is_ablated};
     return (struct layer_heads){0};
 }
 

@@ -172,8 +172,8 @@ static void *declare(struct qkv_model *model, struct qkv_error *error)
     if (!network) return NULL;
     network->directions = config->encoder.bidirectional ? 2 : 1;
     network->has_attention = config->decoder.attention.score != QKV_ATTENTION_SCORE_NONE;
-    network->encoder = qkv_arena_zeroed(arena, (size_t)config->encoder.num_layers * sizeof *network->encoder);
-    network->decoder = qkv_arena_zeroed(arena, (size_t)config->decoder.num_layers * sizeof *network->decoder);
+    network->encoder = qkv_arena_zeros(arena, config->encoder.num_layers, sizeof *network->encoder);
+    network->decoder = qkv_arena_zeros(arena, config->decoder.num_layers, sizeof *network->decoder);
     if (!network->encoder || !network->decoder) return NULL;
     declare_encoder(model, network);
     declare_decoder(model, network);
@@ -607,15 +607,14 @@ static bool make_room(struct recurrent_decoding *d)
     size_t layers = (size_t)config->num_layers;
     d->state = qkv_arena_zeroed(&d->base.arena, layers * sizeof *d->state);
     d->tensor = qkv_arena_zeroed(&d->base.arena, layers * sizeof(struct qkv_tensor *));
-    d->sentence = qkv_arena_allocate(&d->base.arena, (size_t)d->base.rows * sizeof *d->sentence);
+    d->sentence = qkv_arena_array(&d->base.arena, d->base.rows, sizeof *d->sentence);
     if (!d->state || !d->tensor || !d->sentence) return false;
     for (size_t l = 0; l < layers; l++)
         if (!make_rows(d, &d->state[l], qkv_recurrent_state_width(config->rnn_type, config->hidden_size)))
             return false;
     int64_t **arrays[] = {&d->query_start, &d->query_length, &d->key_start, &d->key_length};
     for (int i = 0; i < 4; i++)
-        if (!(*arrays[i] = qkv_arena_allocate(&d->base.arena, (size_t)d->base.rows * sizeof **arrays[i])))
-            return false;
+        if (!(*arrays[i] = qkv_arena_array(&d->base.arena, d->base.rows, sizeof **arrays[i]))) return false;
     return make_rows(d, &d->output, config->hidden_size);
 }
 

@@ -517,7 +517,7 @@ static bool finish(struct search *s, const struct live *live, int64_t length, do
     else
         place = find_place(s, progress, list, score);
     if (place < 0) return true;
-    int32_t *ids = qkv_arena_allocate(s->arena, (size_t)length * sizeof *ids);
+    int32_t *ids = qkv_arena_array(s->arena, length, sizeof *ids);
     if (ids) write_tokens(s, live->node, length, ids);
     list[place] = (struct qkv_hypothesis){length, ids, log_probability, score, ended};
     return ids != NULL;
@@ -653,10 +653,10 @@ static bool allocate_row(struct search *s, int64_t classes, int64_t length)
 {
     struct constrained_row *row = &s->row;
     row->next = (struct qkv_next_scores){.dtype = QKV_FLOAT64, .rows = 1, .classes = classes};
-    row->logits = qkv_arena_allocate(s->arena, (size_t)classes * sizeof *row->logits);
+    row->logits = qkv_arena_array(s->arena, classes, sizeof *row->logits);
     row->group_max =
         qkv_arena_allocate(s->arena, (size_t)qkv_next_groups(&row->next) * sizeof *row->group_max);
-    row->history = qkv_arena_allocate(s->arena, (size_t)length * sizeof *row->history);
+    row->history = qkv_arena_array(s->arena, length, sizeof *row->history);
     row->next.logits = row->logits;
     row->next.group_max = row->group_max;
     row->next.log_sum_exp = &row->sum;
@@ -666,18 +666,18 @@ static bool allocate_row(struct search *s, int64_t classes, int64_t length)
 static bool allocate(struct search *s, int64_t longest)
 {
     int64_t rows = s->sentences * s->width, classes = s->decoding->model->target_size;
-    s->nodes = qkv_arena_allocate(s->arena, (size_t)(rows * longest + 1) * sizeof *s->nodes);
-    s->done = qkv_arena_zeroed(s->arena, (size_t)rows * sizeof *s->done);
-    s->live = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->live);
-    s->continued = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->continued);
+    s->nodes = qkv_arena_array(s->arena, rows * longest + 1, sizeof *s->nodes);
+    s->done = qkv_arena_zeros(s->arena, rows, sizeof *s->done);
+    s->live = qkv_arena_array(s->arena, rows, sizeof *s->live);
+    s->continued = qkv_arena_array(s->arena, rows, sizeof *s->continued);
     s->candidates = qkv_arena_allocate(s->arena, 2 * (size_t)s->width * sizeof *s->candidates);
-    s->bounds = qkv_arena_allocate(s->arena, (size_t)s->capacity * sizeof *s->bounds);
-    s->ids = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->ids);
-    s->sentence_of = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->sentence_of);
-    s->parents = qkv_arena_allocate(s->arena, (size_t)rows * sizeof *s->parents);
+    s->bounds = qkv_arena_array(s->arena, s->capacity, sizeof *s->bounds);
+    s->ids = qkv_arena_array(s->arena, rows, sizeof *s->ids);
+    s->sentence_of = qkv_arena_array(s->arena, rows, sizeof *s->sentence_of);
+    s->parents = qkv_arena_array(s->arena, rows, sizeof *s->parents);
     if (s->constrained && !allocate_row(s, classes, longest)) return false;
     if (s->options->sampling.enabled &&
-        !(s->choices = qkv_arena_allocate(s->arena, (size_t)classes * sizeof *s->choices)))
+        !(s->choices = qkv_arena_array(s->arena, classes, sizeof *s->choices)))
         return false;
     return s->nodes && s->done && s->live && s->continued && s->candidates && s->bounds && s->ids &&
            s->sentence_of && s->parents;
@@ -738,7 +738,7 @@ static enum qkv_status set_progress(const struct search *s, int64_t sentence, in
 static enum qkv_status start(struct search *s, const struct qkv_batch_view *batch, struct qkv_error *error)
 {
     int64_t longest = 0, first_rows = s->options->sampling.enabled ? s->width : 1;
-    s->progress = qkv_arena_zeroed(s->arena, (size_t)batch->count * sizeof *s->progress);
+    s->progress = qkv_arena_zeros(s->arena, batch->count, sizeof *s->progress);
     if (!s->progress) return qkv_no_memory(error);
     for (int64_t i = 0; i < batch->count; i++) {
         if (set_progress(s, i, batch->source_length[i], error)) return QKV_INVALID;
@@ -773,8 +773,7 @@ enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch
     if (qkv_search_options_check(options, error) || qkv_batch_view_check(batch, false, error))
         return QKV_INVALID;
     translations->count = batch->count;
-    translations->best =
-        qkv_arena_zeroed(s.arena, (size_t)(batch->count * options->n_best) * sizeof *translations->best);
+    translations->best = qkv_arena_zeros(s.arena, batch->count * options->n_best, sizeof *translations->best);
     if (!translations->best) return qkv_no_memory(error);
     if (batch->count == 0) return QKV_OK;
     enum qkv_status status = start(&s, batch, error);

@@ -148,7 +148,7 @@ static void declare_stack(struct qkv_model *model, struct transformer_stack *sta
      * a branch keep the variance of the sum independent of the depth (Radford et al. 2019). */
     if (all->init_depth_scaling) d.branch_end.gain /= sqrt(2.0 * (double)config->num_layers);
     *stack = (struct transformer_stack){
-        .layers = qkv_arena_zeroed(&parameters->arena, (size_t)config->num_layers * sizeof *stack->layers),
+        .layers = qkv_arena_zeros(&parameters->arena, config->num_layers, sizeof *stack->layers),
         .layer_count = config->num_layers,
         .embedding_dropout = config->embeddings.dropout,
         .word_dropout = config->embeddings.word_dropout,
@@ -398,7 +398,7 @@ static bool make_room(struct transformer_decoding *d, const struct transformer_s
     const struct qkv_attention_config *attention = &d->base.model->config.decoder.attention;
     struct qkv_arena *arena = &d->base.arena;
     size_t rows = (size_t)d->base.rows;
-    bool complete = (d->layers = qkv_arena_zeroed(arena, (size_t)stack->layer_count * sizeof *d->layers));
+    bool complete = (d->layers = qkv_arena_zeros(arena, stack->layer_count, sizeof *d->layers));
     for (int64_t i = 0; complete && i < stack->layer_count; i++) {
         int64_t heads = qkv_attention_key_value_heads(&stack->layers[i].self.attention.rule);
         complete = make_cache(d, &d->layers[i].keys, heads, attention->key_width) &&

@@ -1,3 +1,4 @@
+/* Translates any number of sentences in batches, on several threads and processes. */
 #include "core/memory.h"
 #include "core/system.h"
 #include "graph/internal.h"

@@ -20,6 +20,16 @@ char *qkv_arena_string(struct qkv_arena *arena, const char *string);
 /* Formats a string into the arena; NULL when memory runs out or `format` is NULL. */
 char *qkv_arena_format(struct qkv_arena *arena, const char *format, ...) QKV_PRINTF(2, 3);
 
+/* An array of `count` elements in the arena, not zeroed, or all zero; NULL when memory runs out. */
+static inline void *qkv_arena_array(struct qkv_arena *arena, int64_t count, size_t element_size)
+{
+    return qkv_arena_allocate(arena, (size_t)count * element_size);
+}
+static inline void *qkv_arena_zeros(struct qkv_arena *arena, int64_t count, size_t element_size)
+{
+    return qkv_arena_zeroed(arena, (size_t)count * element_size);
+}
+
 /* Frees every allocation but keeps the memory for the next ones: when the same amount is allocated again, malloc
  * is not called. If the arena has several chunks, replaces them by one. */
 void qkv_arena_reset(struct qkv_arena *arena);

@@ -17,16 +17,16 @@ void qkv_dense_init_part(struct qkv_dense *dense, struct qkv_parameters *paramet
 void qkv_require_choice(struct qkv_parameters *parameters, const char *name, const char *option,
                         const struct qkv_value_names *names, int value);
 
-/* Allocates the array is_silent of a layer, all false, in the arena of the parameters; NULL when memory runs out, which sets
+/* Allocates the array is_ablated of a layer, all false, in the arena of the parameters; NULL when memory runs out, which sets
  * parameters->failed. */
-bool *qkv_silence_new(struct qkv_parameters *parameters, int64_t heads);
+bool *qkv_ablation_new(struct qkv_parameters *parameters, int64_t heads);
 
-/* Whether any head is silent; false if is_silent is NULL. */
-bool qkv_silence_any(const bool *is_silent, int64_t heads);
+/* Whether any head is ablated; false if is_ablated is NULL. */
+bool qkv_ablation_any(const bool *is_ablated, int64_t heads);
 
-/* Sets the columns of the silent heads to 0: context [Nq, H V]. Adds nothing to the graph where no head is silent. */
-struct qkv_tensor *qkv_silence_apply(const bool *is_silent, int64_t heads, struct qkv_graph *graph,
-                                     struct qkv_tensor *context);
+/* Sets the columns of the ablated heads to 0: context [Nq, H V]. Adds nothing to the graph where no head is ablated. */
+struct qkv_tensor *qkv_ablation_apply(const bool *is_ablated, int64_t heads, struct qkv_graph *graph,
+                                      struct qkv_tensor *context);
 
 /* The number of columns of `parts` (at least 1) parts, side by side, of `width` columns each; `width` if that is below 1, and
  * INT64_MAX if the product is larger. Declaring a parameter with a size that no tensor can have fails. */

@@ -1,4 +1,4 @@
-/* Multi-head attention, and silencing of heads. */
+/* Multi-head attention, and ablating heads. */
 #include "core/memory.h"
 #include "graph/attention_rule.h"
 #include "graph/graph.h"
@@ -52,7 +52,7 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
                                                 QKV_ACTIVATION_NONE, parts[i].initial};
         qkv_dense_init_part(parts[i].dense, parameters, &dense, name, parts[i].name);
     }
-    if (!parameters->failed) layer->is_silent = qkv_silence_new(parameters, heads);
+    if (!parameters->failed) layer->is_ablated = qkv_ablation_new(parameters, heads);
 }
 
 struct qkv_tensor *qkv_multi_head_query(const struct qkv_multi_head *layer, struct qkv_graph *graph,
@@ -93,7 +93,7 @@ struct qkv_tensor *qkv_multi_head_context(const struct qkv_multi_head *layer, st
         qkv_attention(graph, projections->query, projections->key, projections->value, projections->mask,
                       attention); /* [Nq, H V] */
     if (node) *node = context;
-    context = qkv_silence_apply(layer->is_silent, layer->rule.heads, graph, context);
+    context = qkv_ablation_apply(layer->is_ablated, layer->rule.heads, graph, context);
     qkv_graph_scope(graph, outer_scope);
     return context;
 }
@@ -118,29 +118,29 @@ struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, stru
 
 /* Silencing heads of attention: their context becomes 0. */
 
-bool *qkv_silence_new(struct qkv_parameters *parameters, int64_t heads)
+bool *qkv_ablation_new(struct qkv_parameters *parameters, int64_t heads)
 {
-    bool *is_silent = qkv_arena_zeroed(&parameters->arena, heads > 0 ? (size_t)heads : 1);
-    if (!is_silent) parameters->failed = true;
-    return is_silent;
+    bool *is_ablated = qkv_arena_zeroed(&parameters->arena, heads > 0 ? (size_t)heads : 1);
+    if (!is_ablated) parameters->failed = true;
+    return is_ablated;
 }
 
-bool qkv_silence_any(const bool *is_silent, int64_t heads)
+bool qkv_ablation_any(const bool *is_ablated, int64_t heads)
 {
-    for (int64_t head = 0; is_silent && head < heads; head++)
-        if (is_silent[head]) return true;
+    for (int64_t head = 0; is_ablated && head < heads; head++)
+        if (is_ablated[head]) return true;
     return false;
 }
 
-struct qkv_tensor *qkv_silence_apply(const bool *is_silent, int64_t heads, struct qkv_graph *graph,
-                                     struct qkv_tensor *context)
+struct qkv_tensor *qkv_ablation_apply(const bool *is_ablated, int64_t heads, struct qkv_graph *graph,
+                                      struct qkv_tensor *context)
 {
-    if (!context || !qkv_silence_any(is_silent, heads)) return context;
+    if (!context || !qkv_ablation_any(is_ablated, heads)) return context;
     int64_t columns = qkv_tensor_shape(context).size[1];
     double *factors = qkv_graph_memory(graph, (size_t)columns * sizeof *factors);
-    struct qkv_tensor *row = qkv_constant(graph, QKV_SHAPE(columns)); /* 0 for silent heads, else 1 */
+    struct qkv_tensor *row = qkv_constant(graph, QKV_SHAPE(columns)); /* 0 for ablated heads, else 1 */
     if (!factors || !row) return NULL;
-    for (int64_t i = 0; i < columns; i++) factors[i] = is_silent[i / (columns / heads)] ? 0 : 1;
+    for (int64_t i = 0; i < columns; i++) factors[i] = is_ablated[i / (columns / heads)] ? 0 : 1;
     qkv_tensor_write(row, factors);
     return qkv_multiply_row(graph, context, row);
 }

@@ -24,7 +24,7 @@ void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
         .memory_width = memory,
         .window = options->window,
         .dropout = options->dropout,
-        .is_silent = qkv_silence_new(parameters, 1),
+        .is_ablated = qkv_ablation_new(parameters, 1),
     };
     if (score == QKV_ATTENTION_SCORE_SCALED_DOT || score == QKV_ATTENTION_SCORE_ADDITIVE) {
         qkv_dense_init_part(&layer->query, parameters, &query_to_key, name, "query");
@@ -117,7 +117,7 @@ struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_single_head_
     if (node) *node = weights;
     struct qkv_tensor *context = qkv_attention_mix(graph, qkv_dropout_apply(graph, weights, layer->dropout),
                                                    inputs->memory, attention);
-    context = qkv_silence_apply(layer->is_silent, 1, graph, context);
+    context = qkv_ablation_apply(layer->is_ablated, 1, graph, context);
     qkv_graph_scope(graph, outer_scope);
     return context;
 }

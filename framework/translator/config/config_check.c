@@ -474,8 +474,7 @@ static enum qkv_status finish(struct qkv_config *config, const char *prefix, enu
                               struct qkv_arena *arena, struct qkv_messages *messages)
 {
     struct qkv_collector collector = {.arena = arena};
-    struct qkv_key_source *sources =
-        qkv_arena_zeroed(arena, (size_t)qkv_config_schema.count * sizeof *sources);
+    struct qkv_key_source *sources = qkv_arena_zeros(arena, qkv_config_schema.count, sizeof *sources);
     if (!config->model.network) config->model.network = "";
     if (!config->model.settings) config->model.settings = "";
     if (!config->training.parameter_rates) config->training.parameter_rates = "";

@@ -1,3 +1,4 @@
+/* Paths in YAML files: relative to the folder of the file, of run folders, and how a run folder names them. */
 #ifndef _DEFAULT_SOURCE
 #    define _DEFAULT_SOURCE /* realpath */
 #endif

@@ -578,7 +578,7 @@ void qkv_schema_read(struct qkv_reading *reading)
 {
     const int count = reading->schema->count;
     struct qkv_arena *arena = reading->collector->arena;
-    reading->sources = qkv_arena_zeroed(arena, (size_t)count * sizeof *reading->sources);
+    reading->sources = qkv_arena_zeros(arena, count, sizeof *reading->sources);
     if (!reading->sources || !qkv_schema_defaults(reading->schema, reading->config, arena)) {
         reading->collector->out_of_memory = true;
         return;

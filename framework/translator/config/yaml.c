@@ -1,3 +1,4 @@
+/* Reads YAML with libyaml into a tree of nodes with line and column, and refuses what people overlook. */
 #include "config/schema.h"
 
 #include "core/file.h"

@@ -88,7 +88,7 @@ static bool read_axis(struct axis *axis, const struct heatmap *heatmap, const st
                       double font)
 {
     *axis = (struct axis){0};
-    axis->labels = qkv_arena_allocate(heatmap->arena, (size_t)from->count * sizeof *axis->labels);
+    axis->labels = qkv_arena_array(heatmap->arena, from->count, sizeof *axis->labels);
     for (int64_t i = 0; axis->labels && i < from->count; i++) {
         const char *label = qkv_display_token(heatmap->arena, from->labels[i]);
         axis->labels[i] = qkv_display_cut(heatmap->arena, label, font, LONGEST_LABEL);
@@ -138,7 +138,7 @@ static bool break_lines(struct layout *layout, const struct heatmap *heatmap)
 {
     const struct heatmap_panel *panels = heatmap->panels;
     int64_t count = heatmap->panel_count;
-    layout->lines = qkv_arena_allocate(heatmap->arena, (size_t)count * sizeof *layout->lines);
+    layout->lines = qkv_arena_array(heatmap->arena, count, sizeof *layout->lines);
     if (!layout->lines) return false;
     for (int64_t first = 0, end; first < count; first = end) {
         end = first + 1;
@@ -255,8 +255,7 @@ static void place_lines(struct layout *layout, const struct heatmap *heatmap)
 static bool compute_layout(struct layout *layout, const struct heatmap *heatmap)
 {
     *layout = (struct layout){.single = heatmap->panel_count == 1};
-    layout->groups =
-        qkv_arena_allocate(heatmap->arena, (size_t)heatmap->group_count * sizeof *layout->groups);
+    layout->groups = qkv_arena_array(heatmap->arena, heatmap->group_count, sizeof *layout->groups);
     if (!layout->groups) return false;
     choose_cell(layout, heatmap);
     for (int g = 0; g < heatmap->group_count; g++)
@@ -429,7 +428,7 @@ static bool choose_runs(struct figure *figure)
         if (count > max) max = count;
     }
     if (cells <= MAX_CELLS || heatmap->annotate) return true;
-    figure->runs = qkv_arena_allocate(heatmap->arena, (size_t)max * sizeof *figure->runs);
+    figure->runs = qkv_arena_array(heatmap->arena, max, sizeof *figure->runs);
     return figure->runs;
 }
 

@@ -1,3 +1,4 @@
+/* Text for files and people: a growing buffer, escaping, labels of pictures, and cells of tables. */
 #include "draw/text.h"
 
 #include "core/memory.h"

@@ -374,22 +374,22 @@ static struct qkv_segments one_sentence(struct walk *walk, int64_t length)
     return (struct qkv_segments){1, numbers, numbers + 1};
 }
 
-/* `context`: 0 for silent heads. All NULL without output projection. */
+/* `context`: 0 for ablated heads. All NULL without output projection. */
 static struct shown add_output(struct walk *walk, const struct attention_setup *setup,
                                struct qkv_tensor *context)
 {
     const struct product output = {"output",          NULL, "Y", "output", "O", &setup->output_projection, 0,
                                    setup->query_words};
-    bool has_heads = setup->rule.heads > 1, is_silent = qkv_silence_any(setup->silent, setup->rule.heads),
+    bool has_heads = setup->rule.heads > 1, is_ablated = qkv_ablation_any(setup->ablated, setup->rule.heads),
          is_projected = output.projection->weight.rows;
     struct shown x = {context, "Z", "context"};
-    if (has_heads || (is_silent && is_projected)) {
+    if (has_heads || (is_ablated && is_projected)) {
         x = (struct shown){context, "C", "concatenated"};
         qkv_walk_add_tensor(
             walk, x.step, has_heads ? "heads concatenated" : "context of the silent head",
             has_heads ? qkv_walk_text(walk, "C = [Z_1 ... Z_%lld]", (long long)setup->rule.heads) : "C = 0",
             (struct layout){setup->query_words}, context)
-            ->note = is_silent ? "The context of a silent head counts as 0." : NULL;
+            ->note = is_ablated ? "The context of a silent head counts as 0." : NULL;
         qkv_walk_rule(walk, QKV_STEP_RULE_JOIN, "context", NULL, NULL);
     }
     if (!is_projected) return (struct shown){0};
@@ -419,7 +419,7 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
                         (struct layout){setup->query_words, .heads = setup->rule.heads, .side_by_side = true},
                         context);
     qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, "weights", "values", NULL);
-    context = qkv_silence_apply(setup->silent, setup->rule.heads, walk->graph, context);
+    context = qkv_ablation_apply(setup->ablated, setup->rule.heads, walk->graph, context);
     return (struct attention_result){layout, weights, inputs.value, context,
                                      add_output(walk, setup, context)};
 }

@@ -45,7 +45,7 @@ void qkv_learned_multi_head(const struct qkv_model *model, const struct qkv_mult
     setup->value_projection = qkv_learned_projection(model, walk, &layer->value);
     setup->output_projection = qkv_learned_projection(model, walk, &layer->output);
     setup->rule = layer->rule;
-    setup->silent = layer->is_silent;
+    setup->ablated = layer->is_ablated;
     setup->key_width = setup->query_projection.weight.columns / layer->rule.heads;
     setup->value_width = setup->value_projection.weight.columns / qkv_attention_key_value_heads(&layer->rule);
 }
@@ -65,7 +65,7 @@ void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_sin
     struct qkv_matrix query = parameter_matrix(model, walk, layer->query.weight),
                       key = parameter_matrix(model, walk, layer->key.weight), *joint = &setup->concat_weight;
     setup->rule.heads = 1;
-    setup->silent = layer->is_silent;
+    setup->ablated = layer->is_ablated;
     setup->additive_vector = parameter_matrix(model, walk, layer->vector);
     setup->key_width = setup->value_width = layer->memory_width;
     if (layer->score == QKV_ATTENTION_SCORE_LOCAL_P)

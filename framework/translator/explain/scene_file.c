@@ -83,7 +83,7 @@ static void find_query_rows(const struct check *check)
     struct qkv_scene *scene = check->scene;
     struct qkv_arena *arena = check->keys.collector->arena;
     int64_t capacity = scene->tokens.count * (scene->follow.count + 1);
-    int32_t *rows = qkv_arena_allocate(arena, (size_t)capacity * sizeof *rows);
+    int32_t *rows = qkv_arena_array(arena, capacity, sizeof *rows);
     if (!rows) {
         check->keys.collector->out_of_memory = true;
         return;

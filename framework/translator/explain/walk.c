@@ -1,3 +1,4 @@
+/* A walk under construction: adds steps, runs its graph, and reads the values of the steps. */
 #include "explain/walk.h"
 #include "core/memory.h"
 

@@ -155,7 +155,7 @@ struct attention_setup {
     const double *visible;             /* [Nq, Nk]: 1 visible, 0 hidden; NULL: all visible */
     const double *added_mask;          /* [Nq, Nk]: added to the scores; NULL: nothing */
     const char *mask_note;             /* NULL: none */
-    const bool *silent;                /* [heads]: heads whose context counts as 0; NULL: none */
+    const bool *ablated;               /* [heads]: heads whose context counts as 0; NULL: none */
     const struct merged_words *merged; /* adds the step word_weights; NULL: no */
 };
 
@@ -163,7 +163,7 @@ struct attention_result {
     struct qkv_attention layout; /* heads and segments, for ops on the weights */
     struct qkv_tensor *weights;  /* [P] */
     struct qkv_tensor *value;    /* [Nk, G V] */
-    struct qkv_tensor *context;  /* [Nq, H V]; 0 for silent heads */
+    struct qkv_tensor *context;  /* [Nq, H V]; 0 for ablated heads */
     struct shown output;         /* [Nq, D]; all NULL: no output projection */
 };
 
@@ -175,7 +175,7 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
 struct projection qkv_learned_projection(const struct qkv_model *model, struct walk *walk,
                                          const struct qkv_dense *dense);
 
-/* Sets the projections, rule, silent heads and widths of multi-head attention. */
+/* Sets the projections, rule, ablated heads and widths of multi-head attention. */
 void qkv_learned_multi_head(const struct qkv_model *model, const struct qkv_multi_head *layer,
                             struct walk *walk, struct attention_setup *setup);
 

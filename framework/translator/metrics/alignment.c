@@ -164,7 +164,7 @@ static bool list_links(const struct grid *grid, struct qkv_arena *arena, struct 
 {
     int64_t count = 0, cells = grid->targets * grid->sources;
     for (int64_t cell = 0; cell < cells; cell++) count += grid->linked[cell];
-    struct qkv_alignment_link *links = qkv_arena_allocate(arena, (size_t)count * sizeof *links);
+    struct qkv_alignment_link *links = qkv_arena_array(arena, count, sizeof *links);
     if (!links) return false;
     *drawn = (struct qkv_alignment){.links = links, .count = count};
     for (int64_t s = 0; s < grid->sources; s++)

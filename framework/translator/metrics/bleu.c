@@ -1,4 +1,6 @@
+/* Corpus BLEU (Papineni et al. 2002), with the smoothings of Chen and Cherry 2014. */
 #include "config/config_keys.h"
+#include "core/memory.h"
 #include "core/numbers.h"
 #include "metrics/metric.h"
 
@@ -68,19 +70,18 @@ static enum qkv_status check(const struct qkv_text_options *options, struct qkv_
                          options->smoothing_value, QKV_BLEU_SMOOTHING_MAX);
 }
 
-static struct qkv_words *words_of(const struct qkv_text_options *options, struct qkv_arena *arena,
-                                  const char *text, bool is_reference)
+static struct qkv_words *words_of(const struct qkv_segment *segment, int64_t i)
 {
-    (void)is_reference;
-    return qkv_text_tokenize(arena, options->tokenizer, qkv_text_decode(arena, text, options->lowercase));
+    const struct qkv_text_options *options = segment->options;
+    return qkv_text_tokenize(segment->arena, options->tokenizer,
+                             qkv_text_decode(segment->arena, segment->texts[i], options->lowercase));
 }
 
-static bool compare(const struct qkv_text_options *options, struct qkv_arena *arena,
-                    const struct qkv_segment *segment, double *statistics)
+static bool compare(const struct qkv_segment *segment, double *statistics)
 {
-    struct qkv_ngrams **ngrams = qkv_arena_allocate(arena, (size_t)segment->count * sizeof *ngrams);
-    int64_t *cursors = qkv_arena_allocate(arena, (size_t)segment->count * sizeof *cursors);
-    (void)options;
+    struct qkv_arena *arena = segment->arena;
+    struct qkv_ngrams **ngrams = qkv_arena_array(arena, segment->count, sizeof *ngrams);
+    int64_t *cursors = qkv_arena_array(arena, segment->count, sizeof *cursors);
     if (!ngrams || !cursors) return false;
     for (int64_t i = 0; i < segment->count; i++)
         if (!(ngrams[i] = qkv_ngrams_sort(arena, &segment->words[i]))) return false;

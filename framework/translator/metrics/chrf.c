@@ -1,3 +1,4 @@
+/* Corpus chrF and chrF++ (Popovic 2015 and 2017). */
 #include "metrics/metric.h"
 
 #include <stdio.h>
@@ -57,18 +58,17 @@ static void count_order(double *counts, struct qkv_ngrams *hypothesis, struct qk
     counts[MATCHES] = (double)qkv_ngrams_matches(hypothesis, &reference, 1, order, &cursor);
 }
 
-static struct qkv_words *words_of(const struct qkv_text_options *options, struct qkv_arena *arena,
-                                  const char *text, bool is_reference)
+static struct qkv_words *words_of(const struct qkv_segment *segment, int64_t i)
 {
-    (void)is_reference;
-    return qkv_text_words_and_marks(arena, qkv_text_decode(arena, text, options->lowercase));
+    return qkv_text_words_and_marks(
+        segment->arena, qkv_text_decode(segment->arena, segment->texts[i], segment->options->lowercase));
 }
 
 /* The n-grams of the characters of a text, then of its words; false when memory runs out. */
-static bool sort_text(const struct qkv_text_options *options, struct qkv_arena *arena,
-                      const struct qkv_segment *segment, int64_t i, struct qkv_ngrams *ngrams[2])
+static bool sort_text(const struct qkv_segment *segment, int64_t i, struct qkv_ngrams *ngrams[2])
 {
-    struct qkv_symbols *text = qkv_text_decode(arena, segment->texts[i], options->lowercase);
+    struct qkv_arena *arena = segment->arena;
+    struct qkv_symbols *text = qkv_text_decode(arena, segment->texts[i], segment->options->lowercase);
     ngrams[0] = qkv_ngrams_sort(arena, qkv_text_without_space(arena, text));
     ngrams[1] = qkv_ngrams_sort(arena, &segment->words[i]);
     return ngrams[0] && ngrams[1];
@@ -94,15 +94,15 @@ static int width(const struct qkv_text_options *options)
 }
 
 /* Keeps the statistics of the reference that gives the best score. */
-static bool compare(const struct qkv_text_options *options, struct qkv_arena *arena,
-                    const struct qkv_segment *segment, double *statistics)
+static bool compare(const struct qkv_segment *segment, double *statistics)
 {
+    const struct qkv_text_options *options = segment->options;
     struct qkv_ngrams *hypothesis[2], *reference[2];
     double best = -1, counts[QKV_STATISTICS_MAX];
     int characters = character_order(options);
-    if (!sort_text(options, arena, segment, 0, hypothesis)) return false;
+    if (!sort_text(segment, 0, hypothesis)) return false;
     for (int64_t i = 1; i < segment->count; i++) {
-        if (!sort_text(options, arena, segment, i, reference)) return false;
+        if (!sort_text(segment, i, reference)) return false;
         for (int k = 0; k < orders_of(options); k++) {
             bool of_words = k >= characters;
             count_order(counts + 3 * k, hypothesis[of_words], reference[of_words],

@@ -160,8 +160,10 @@ int64_t qkv_ngrams_matches(const struct qkv_ngrams *hypothesis, struct qkv_ngram
 
 enum { QKV_STATISTICS_MAX = 3 * QKV_CHRF_ORDERS }; /* of any metric */
 
-/* A segment: the hypothesis, which is text 0, and its references. */
+/* A segment that is compared: the hypothesis, which is text 0, and its references. */
 struct qkv_segment {
+    const struct qkv_text_options *options;
+    struct qkv_arena *arena; /* for what comparing needs */
     const char *const *texts;
     const struct qkv_symbols *words; /* the words of each text, as numbers */
     int64_t count;                   /* of texts, 2 or more */
@@ -173,12 +175,10 @@ struct qkv_text_metric {
     int width; /* how many statistics there are, */
     int (*width_of)(
         const struct qkv_text_options *options); /* or, unless this is NULL, how many these options need */
-    /* The words of a text; NULL when memory runs out. */
-    struct qkv_words *(*words)(const struct qkv_text_options *options, struct qkv_arena *arena,
-                               const char *text, bool is_reference);
+    /* The words of text i; NULL when memory runs out. */
+    struct qkv_words *(*words)(const struct qkv_segment *segment, int64_t i);
     /* Computes the statistics of a segment. False when memory, which it takes from the arena, runs out. */
-    bool (*compare)(const struct qkv_text_options *options, struct qkv_arena *arena,
-                    const struct qkv_segment *segment, double *statistics);
+    bool (*compare)(const struct qkv_segment *segment, double *statistics);
     double (*score)(const struct qkv_text_options *options, const double *sums);
     /* Writes the numbers that the score was computed from, at most QKV_METRIC_DETAILS; returns how many. NULL: none. */
     int (*details)(const struct qkv_text_options *options, const double *sums,

@@ -79,12 +79,10 @@ bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric
 static bool compare(struct qkv_scorer *scorer, int m, struct qkv_segment segment)
 {
     const struct qkv_text_metric *metric = METRICS[m].of_texts;
-    struct qkv_arena *arena = &scorer->scratch;
-    struct qkv_words **words = qkv_arena_allocate(arena, (size_t)segment.count * sizeof *words);
-    for (int64_t i = 0; words && i < segment.count; i++)
-        words[i] = metric->words(&scorer->options, arena, segment.texts[i], i > 0);
-    segment.words = words ? qkv_text_number_words(arena, words, segment.count) : NULL;
-    return segment.words && metric->compare(&scorer->options, arena, &segment, scorer->statistics[m]->next);
+    struct qkv_words **words = qkv_arena_array(segment.arena, segment.count, sizeof *words);
+    for (int64_t i = 0; words && i < segment.count; i++) words[i] = metric->words(&segment, i);
+    segment.words = words ? qkv_text_number_words(segment.arena, words, segment.count) : NULL;
+    return segment.words && metric->compare(&segment, scorer->statistics[m]->next);
 }
 
 /* Computes the statistics of a segment for all metrics that the options ask for. */
@@ -107,17 +105,16 @@ static enum qkv_status compare_all(struct qkv_scorer *scorer, const struct qkv_s
 }
 
 /* Lists the translation and those references that are not NULL. Fails when there are none. */
-static enum qkv_status list_texts(struct qkv_arena *arena, const char *translation,
-                                  const char *const *references, int64_t count, struct qkv_segment *segment,
-                                  struct qkv_error *error)
+static enum qkv_status list_texts(struct qkv_segment *segment, const char *translation,
+                                  const char *const *references, int64_t count, struct qkv_error *error)
 {
     if (count < 0)
         return qkv_error_set(error, "a segment has %lld references, but must have at least 1",
                              (long long)count);
-    const char **texts = qkv_arena_allocate(arena, ((size_t)count + 1) * sizeof *texts);
+    const char **texts = qkv_arena_array(segment->arena, count + 1, sizeof *texts);
     if (!texts) return qkv_no_memory(error);
-    *segment = (struct qkv_segment){.texts = texts, .count = 1};
-    texts[0] = translation;
+    segment->texts = texts;
+    texts[segment->count++] = translation;
     for (int64_t i = 0; i < count; i++)
         if (references[i]) texts[segment->count++] = references[i];
     if (segment->count == 1)
@@ -128,8 +125,8 @@ static enum qkv_status list_texts(struct qkv_arena *arena, const char *translati
 enum qkv_status qkv_scorer_add(struct qkv_scorer *scorer, const char *translation,
                                const char *const *references, int64_t count, struct qkv_error *error)
 {
-    struct qkv_segment segment;
-    enum qkv_status status = list_texts(&scorer->scratch, translation, references, count, &segment, error);
+    struct qkv_segment segment = {.options = &scorer->options, .arena = &scorer->scratch};
+    enum qkv_status status = list_texts(&segment, translation, references, count, error);
     if (!status) status = compare_all(scorer, &segment, error);
     qkv_arena_reset(&scorer->scratch);
     if (status) return status;

@@ -276,24 +276,22 @@ static int64_t count_edits(struct qkv_arena *arena, const struct qkv_symbols *hy
 
 /* sacreBLEU normalizes references twice, so that .5 after a full stop becomes two words in a reference, but one in a
  * hypothesis. References are normalized twice here, too, to get the same scores. */
-static struct qkv_words *words_of(const struct qkv_text_options *options, struct qkv_arena *arena,
-                                  const char *text, bool is_reference)
+static struct qkv_words *words_of(const struct qkv_segment *segment, int64_t i)
 {
-    int passes = !options->ter_normalized ? 0 : is_reference ? 2 : 1;
-    return qkv_text_tercom(arena, passes, options->ter_no_punctuation,
-                           qkv_text_decode(arena, text, !options->ter_case_sensitive));
+    const struct qkv_text_options *options = segment->options;
+    int passes = !options->ter_normalized ? 0 : i ? 2 : 1;
+    return qkv_text_tercom(segment->arena, passes, options->ter_no_punctuation,
+                           qkv_text_decode(segment->arena, segment->texts[i], !options->ter_case_sensitive));
 }
 
 /* The statistics of a segment: its edits, and the mean number of words of its references. */
 enum { EDITS, REFERENCE_LENGTH, STATISTICS };
 
-static bool compare(const struct qkv_text_options *options, struct qkv_arena *arena,
-                    const struct qkv_segment *segment, double *statistics)
+static bool compare(const struct qkv_segment *segment, double *statistics)
 {
     int64_t min = INT64_MAX, length = 0;
-    (void)options;
     for (int64_t i = 1; i < segment->count; i++) {
-        int64_t edits = count_edits(arena, &segment->words[0], &segment->words[i]);
+        int64_t edits = count_edits(segment->arena, &segment->words[0], &segment->words[i]);
         if (edits < 0) return false;
         if (edits < min) min = edits;
         length += segment->words[i].count;

@@ -1,6 +1,7 @@
 /* Texts as code points, the tokenizers of BLEU and TER, and n-grams. A tokenizer puts spaces between words and marks; then the
  * text is split at white space. */
 #include "core/text.h"
+#include "core/memory.h"
 #include "metrics/metric.h"
 
 #include <stdlib.h>
@@ -106,7 +107,7 @@ static struct qkv_symbols *new_symbols(struct qkv_arena *arena, int64_t capacity
 {
     struct qkv_symbols *symbols = qkv_arena_zeroed(arena, sizeof *symbols);
     if (!symbols) return NULL;
-    symbols->items = qkv_arena_allocate(arena, (size_t)capacity * sizeof *symbols->items);
+    symbols->items = qkv_arena_array(arena, capacity, sizeof *symbols->items);
     return symbols->items ? symbols : NULL;
 }
 
@@ -164,7 +165,7 @@ static struct qkv_words *new_words(struct qkv_arena *arena, int64_t capacity)
 {
     struct qkv_words *words = qkv_arena_zeroed(arena, sizeof *words);
     if (!words) return NULL;
-    words->items = qkv_arena_allocate(arena, (size_t)capacity * sizeof *words->items);
+    words->items = qkv_arena_array(arena, capacity, sizeof *words->items);
     return words->items ? words : NULL;
 }
 
@@ -454,7 +455,7 @@ struct qkv_ngrams *qkv_ngrams_sort(struct qkv_arena *arena, const struct qkv_sym
 {
     struct qkv_ngrams *ngrams = text ? qkv_arena_zeroed(arena, sizeof *ngrams) : NULL;
     if (!ngrams) return NULL;
-    ngrams->suffixes = qkv_arena_allocate(arena, (size_t)text->count * sizeof *ngrams->suffixes);
+    ngrams->suffixes = qkv_arena_array(arena, text->count, sizeof *ngrams->suffixes);
     if (!ngrams->suffixes) return NULL;
     ngrams->count = text->count;
     for (int64_t i = 0; i < text->count; i++) {
@@ -532,9 +533,9 @@ struct qkv_symbols *qkv_text_number_words(struct qkv_arena *arena, struct qkv_wo
         if (!texts[t]) return NULL;
         total += texts[t]->count;
     }
-    struct qkv_symbols *results = qkv_arena_allocate(arena, (size_t)count * sizeof *results);
-    struct numbered *words = qkv_arena_allocate(arena, (size_t)total * sizeof *words);
-    uint32_t *numbers = qkv_arena_allocate(arena, (size_t)total * sizeof *numbers);
+    struct qkv_symbols *results = qkv_arena_array(arena, count, sizeof *results);
+    struct numbered *words = qkv_arena_array(arena, total, sizeof *words);
+    uint32_t *numbers = qkv_arena_array(arena, total, sizeof *numbers);
     if (!results || !words || !numbers) return NULL;
     int64_t at = 0;
     for (int64_t t = 0; t < count; t++) {

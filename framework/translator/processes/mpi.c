@@ -261,74 +261,55 @@ static int part_of(size_t size, size_t done)
     return size - done < MESSAGE ? (int)(size - done) : MESSAGE;
 }
 
-static enum qkv_status begin_send(struct mpi_processes *mpi, int to, const void *data, int size,
-                                  MPI_Request *request, struct qkv_error *error)
+/* Begins to send a message to another process, or to receive one from it. */
+static enum qkv_status begin(struct mpi_processes *mpi, bool sends, int peer, void *data, int size,
+                             MPI_Request *request, struct qkv_error *error)
 {
-    struct mpi_library *call = &mpi->call;
+    const struct mpi_library *call = &mpi->call;
     if (mpi->base.is_broken) return qkv_error_set(error, "another process has ended");
-    mpi->base.sent += size;
-    if (!call->MPI_Isend(data, size, call->byte, to, 0, call->world, request)) return QKV_OK;
+    if (sends) mpi->base.sent += size;
+    int code = sends ? call->MPI_Isend(data, size, call->byte, peer, 0, call->world, request)
+                     : call->MPI_Irecv(data, size, call->byte, peer, 0, call->world, request);
+    if (!code) return QKV_OK;
     mpi->base.is_broken = true;
-    return qkv_error_set(error, "%s cannot be reached", mpi->base.name[to]);
+    return qkv_error_set(error, "%s cannot be reached", mpi->base.name[peer]);
 }
 
-static enum qkv_status begin_receive(struct mpi_processes *mpi, int from, void *data, int size,
-                                     MPI_Request *request, struct qkv_error *error)
+static enum qkv_status transfer(struct mpi_processes *mpi, bool sends, int peer, void *data, size_t size,
+                                struct qkv_error *error)
 {
-    struct mpi_library *call = &mpi->call;
-    if (mpi->base.is_broken) return qkv_error_set(error, "another process has ended");
-    if (!call->MPI_Irecv(data, size, call->byte, from, 0, call->world, request)) return QKV_OK;
-    mpi->base.is_broken = true;
-    return qkv_error_set(error, "%s cannot be reached", mpi->base.name[from]);
-}
-
-static enum qkv_status send_part(struct mpi_processes *mpi, int to, const void *data, int size,
-                                 struct qkv_error *error)
-{
-    MPI_Request request;
-    if (begin_send(mpi, to, data, size, &request, error)) return QKV_INVALID;
-    return wait_for(mpi, &request, error);
-}
-
-static enum qkv_status receive_part(struct mpi_processes *mpi, int from, void *data, int size,
-                                    struct qkv_error *error)
-{
-    MPI_Request request;
-    if (begin_receive(mpi, from, data, size, &request, error)) return QKV_INVALID;
-    return wait_for(mpi, &request, error);
+    for (size_t done = 0; done < size; done += MESSAGE) {
+        MPI_Request request;
+        if (begin(mpi, sends, peer, (char *)data + done, part_of(size, done), &request, error) ||
+            wait_for(mpi, &request, error))
+            return QKV_INVALID;
+    }
+    return QKV_OK;
 }
 
 static enum qkv_status send_all(struct qkv_processes *processes, int to, const void *data, size_t size,
                                 struct qkv_error *error)
 {
-    struct mpi_processes *mpi = (struct mpi_processes *)processes;
-    enum qkv_status status = QKV_OK;
-    for (size_t done = 0; !status && done < size; done += MESSAGE)
-        status = send_part(mpi, to, (const char *)data + done, part_of(size, done), error);
-    return status;
+    return transfer((struct mpi_processes *)processes, true, to, (void *)data, size, error);
 }
 
 static enum qkv_status receive_all(struct qkv_processes *processes, int from, void *data, size_t size,
                                    struct qkv_error *error)
 {
-    struct mpi_processes *mpi = (struct mpi_processes *)processes;
-    enum qkv_status status = QKV_OK;
-    for (size_t done = 0; !status && done < size; done += MESSAGE)
-        status = receive_part(mpi, from, (char *)data + done, part_of(size, done), error);
-    return status;
+    return transfer((struct mpi_processes *)processes, false, from, data, size, error);
 }
 
 /* Process r receives from r without its highest bit, and sends to r with each higher one. */
-static enum qkv_status broadcast_part(struct mpi_processes *mpi, char *part, int length,
+static enum qkv_status broadcast_part(struct mpi_processes *mpi, char *part, size_t length,
                                       struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
     int rank = mpi->base.rank, highest = 0;
     for (int bit = 1; bit <= rank; bit *= 2)
         if (rank & bit) highest = bit;
-    if (rank) status = receive_part(mpi, rank - highest, part, length, error);
+    if (rank) status = transfer(mpi, false, rank - highest, part, length, error);
     for (int bit = highest ? 2 * highest : 1; !status && rank + bit < mpi->base.count; bit *= 2)
-        status = send_part(mpi, rank + bit, part, length, error);
+        status = transfer(mpi, true, rank + bit, part, length, error);
     return status;
 }
 
@@ -350,9 +331,9 @@ static enum qkv_status pass_on(struct mpi_processes *mpi, const struct slices *s
                                MPI_Request *request, struct qkv_error *error)
 {
     int length;
-    const char *slice = slice_of(slices, i, &length);
+    char *slice = slice_of(slices, i, &length);
     for (int to = 1; to < mpi->base.count; to++)
-        if (to != mpi->base.rank && begin_send(mpi, to, slice, length, request + to, error))
+        if (to != mpi->base.rank && begin(mpi, true, to, slice, length, request + to, error))
             return QKV_INVALID;
     return QKV_OK;
 }
@@ -367,13 +348,13 @@ static enum qkv_status broadcast_slices(struct mpi_processes *mpi, const struct 
     for (int i = 0; i < 2 * count; i++) sent[i] = mpi->call.request_null;
     for (int i = 1; rank == 0 && i < count; i++) {
         char *slice = slice_of(slices, i, &length);
-        if (begin_send(mpi, i, slice, length, &received[i], error)) return QKV_INVALID;
+        if (begin(mpi, true, i, slice, length, &received[i], error)) return QKV_INVALID;
     }
     for (int i = -1; rank > 0 && i < count; i++) { /* its own slice comes first */
         if (i == rank) continue;
         int from = i < 0 ? 0 : i, slice_index = i < 0 ? rank : i;
         char *slice = slice_of(slices, slice_index, &length);
-        if (begin_receive(mpi, from, slice, length, &received[slice_index], error)) return QKV_INVALID;
+        if (begin(mpi, false, from, slice, length, &received[slice_index], error)) return QKV_INVALID;
     }
     if (rank > 0 && wait_for(mpi, &received[rank], error)) return QKV_INVALID;
     if (pass_on(mpi, slices, rank, sent, error)) return QKV_INVALID;
@@ -395,7 +376,7 @@ static enum qkv_status broadcast(struct qkv_processes *processes, void *data, si
         size_t length = size - done < max ? size - done : max;
         const struct slices slices = {part, length, (length + count - 1) / count};
         status = is_sliced ? broadcast_slices(mpi, &slices, error)
-                           : broadcast_part(mpi, part, part_of(size, done), error);
+                           : broadcast_part(mpi, part, (size_t)part_of(size, done), error);
     }
     return status;
 }

@@ -1,3 +1,4 @@
+/* Joins the processes that mpirun started, if it did, and leaves them. */
 #include "qkv/trainer.h"
 
 #include "core/system.h"

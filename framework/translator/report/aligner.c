@@ -45,8 +45,7 @@ static enum qkv_status find_maps(struct qkv_aligner *aligner, struct direction *
     if (qkv_attention_select(report, CROSS, layer, QKV_ATTENTION_EACH, &aligner->arena, &selected, error))
         return QKV_INVALID;
     int64_t count = selected.map_count;
-    direction->candidates =
-        qkv_arena_allocate(&aligner->arena, (size_t)count * sizeof *direction->candidates);
+    direction->candidates = qkv_arena_array(&aligner->arena, count, sizeof *direction->candidates);
     if (!direction->candidates) return qkv_no_memory(error);
     for (int64_t i = 0; i < count; i++)
         direction->candidates[i] = (struct qkv_aligner_map){selected.maps[i].layer, selected.maps[i].head};
@@ -259,7 +258,7 @@ static enum qkv_status add_agreements(struct forced_slot *slot, const struct qkv
                                       int64_t count, struct head_sums *sums)
 {
     int64_t cells = maps->targets * maps->sources;
-    double *mean = qkv_arena_zeroed(&slot->scratch, (size_t)cells * sizeof *mean);
+    double *mean = qkv_arena_zeros(&slot->scratch, cells, sizeof *mean);
     if (!mean) return qkv_no_memory(&slot->error);
     for (int64_t m = 0; m < count; m++)
         for (int64_t i = 0; i < cells; i++) mean[i] += maps[m].weights[i] / (double)count;
@@ -282,8 +281,7 @@ static enum qkv_status add_counts(const struct job *job, struct forced_slot *slo
                                                                               : QKV_DRAWING_TARGET;
     struct qkv_word_map none = {.targets = map->sources, .sources = map->targets};
     struct qkv_alignment drawn;
-    none.weights =
-        qkv_arena_zeroed(&slot->scratch, (size_t)(none.targets * none.sources) * sizeof *none.weights);
+    none.weights = qkv_arena_zeros(&slot->scratch, none.targets * none.sources, sizeof *none.weights);
     if (!none.weights) return qkv_no_memory(&slot->error);
     if (qkv_alignment_draw(job->direction ? &none : map, job->direction ? map : NULL, drawing,
                            options->threshold, &slot->scratch, &drawn, &slot->error))
@@ -301,7 +299,7 @@ static enum qkv_status add_pair(const struct job *job, struct forced_slot *slot,
     const struct direction *direction = &job->aligner->direction[job->direction];
     int64_t count = direction->candidate_count;
     qkv_arena_reset(&slot->scratch);
-    struct qkv_word_map *maps = qkv_arena_allocate(&slot->scratch, (size_t)count * sizeof *maps);
+    struct qkv_word_map *maps = qkv_arena_array(&slot->scratch, count, sizeof *maps);
     if (!maps) return qkv_no_memory(&slot->error);
     for (int64_t i = 0; i < count; i++) {
         if (make_map(job->aligner, slot, forced, direction->candidates[i], &maps[i]) ||
@@ -373,7 +371,7 @@ enum qkv_status qkv_aligner_choose(struct qkv_aligner *aligner, int direction, e
     int64_t groups = (count + FORCED_MAX - 1) / FORCED_MAX,
             sums = groups * aligner->direction[direction].candidate_count;
     struct job job = {.aligner = aligner, .pairs = pairs, .direction = direction, .rule = rule};
-    job.sums = qkv_arena_zeroed(&arena, (size_t)sums * sizeof *job.sums);
+    job.sums = qkv_arena_zeros(&arena, sums, sizeof *job.sums);
     enum qkv_status status =
         job.sums ? qkv_forced_run(&aligner->slots, count, add_group, &job, error) : qkv_no_memory(error);
     if (!status) status = find_best(&job, groups, chosen, error);

@@ -26,7 +26,7 @@ static enum qkv_status select_maps(const struct qkv_attention_report *report, st
         qkv_attention_select(report, cross, mean, mean, arena, &all, error))
         return QKV_INVALID;
     *count = 0;
-    *maps = qkv_arena_allocate(arena, (size_t)(heads.map_count + layers.map_count + 1) * sizeof **maps);
+    *maps = qkv_arena_array(arena, heads.map_count + layers.map_count + 1, sizeof **maps);
     if (!*maps) return qkv_no_memory(error);
     for (int64_t l = 0, h = 0; l < layers.map_count; l++) {
         while (h < heads.map_count && heads.maps[h].layer == layers.maps[l].layer)
@@ -118,7 +118,7 @@ enum qkv_status qkv_corpus_links(const struct qkv_corpus *corpus, const struct q
 {
     struct qkv_arena arena = {0};
     struct qkv_tokens tokens = {0};
-    struct qkv_word_counts *words = qkv_arena_allocate(&arena, (size_t)corpus->read * sizeof *words);
+    struct qkv_word_counts *words = qkv_arena_array(&arena, corpus->read, sizeof *words);
     enum qkv_status status = words ? QKV_OK : qkv_no_memory(error);
     for (int64_t i = 0; words && i < corpus->read; i++) words[i] = (struct qkv_word_counts){-1, -1};
     if (!status) status = count_words(corpus, data, &tokens, words, error);

@@ -167,7 +167,7 @@ static bool append_map(struct selection *selection, enum qkv_attention_kind kind
     *result = *first;
     if (parts <= 1) return true;
     int64_t cells = first->rows * first->columns;
-    double *mean = qkv_arena_zeroed(selection->arena, (size_t)cells * sizeof *mean);
+    double *mean = qkv_arena_zeros(selection->arena, cells, sizeof *mean);
     if (!mean) return false;
     for (map = first; map < end; map++) {
         if (map->kind != kind || !is_selected(map->layer, layer) || !is_selected(map->head, head)) continue;

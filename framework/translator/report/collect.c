@@ -1,3 +1,4 @@
+/* Collects attention maps: a forced pass over sentence pairs, and the weights of every head. */
 #include "report/collect.h"
 
 #include "config/config_keys.h"
@@ -144,8 +145,8 @@ static bool mask_sources(struct qkv_attention_collector *collector, int64_t coun
 static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64_t count,
                                 const struct qkv_attention_pair *pairs, struct qkv_error *error)
 {
-    struct qkv_ids *source = qkv_arena_allocate(&collector->arena, (size_t)count * sizeof *source);
-    struct qkv_ids *target = qkv_arena_allocate(&collector->arena, (size_t)count * sizeof *target);
+    struct qkv_ids *source = qkv_arena_array(&collector->arena, count, sizeof *source);
+    struct qkv_ids *target = qkv_arena_array(&collector->arena, count, sizeof *target);
     struct qkv_batch_view view;
     if (!source || !target) return qkv_no_memory(error);
     for (int64_t i = 0; i < count; i++) {
@@ -170,7 +171,7 @@ static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64
 static const char *const *with_special(struct qkv_arena *arena, const char *before, const char *const *tokens,
                                        int64_t count, const char *after)
 {
-    const char **all = qkv_arena_allocate(arena, (size_t)(count + 1) * sizeof *all);
+    const char **all = qkv_arena_array(arena, count + 1, sizeof *all);
     if (all && count) memcpy(all + (before != NULL), tokens, (size_t)count * sizeof *all);
     if (all) all[before ? 0 : count] = before ? before : after;
     return all;
@@ -212,7 +213,7 @@ static enum qkv_status make_map(struct qkv_attention_collector *collector, const
             "for a sentence whose map has [%lld, %lld]",
             model->interface->name, (long long)part->layer, qkv_attention_kind_name(kind),
             (long long)map->rows, (long long)map->columns, (long long)rows, (long long)columns);
-    double *numbers = qkv_arena_allocate(&collector->arena, (size_t)(rows * columns) * sizeof *numbers);
+    double *numbers = qkv_arena_array(&collector->arena, rows * columns, sizeof *numbers);
     if (!weights || !numbers) return qkv_no_memory(error);
     for (int64_t i = 0; i < rows * columns; i++)
         numbers[i] = qkv_dtype_get(model->parameters.dtype, weights, i);
@@ -228,7 +229,7 @@ static enum qkv_status fill_maps(struct qkv_attention_collector *collector, unsi
     int64_t capacity = 0;
     for (part = collector->trace.first; part; part = part->next)
         if (part->role == QKV_PART_WEIGHTS && kinds & 1u << part->attention) capacity += part->heads;
-    struct qkv_attention_map *maps = qkv_arena_allocate(&collector->arena, (size_t)capacity * sizeof *maps);
+    struct qkv_attention_map *maps = qkv_arena_array(&collector->arena, capacity, sizeof *maps);
     if (!maps) return qkv_no_memory(error);
     report->maps = maps;
     for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
@@ -242,12 +243,12 @@ static enum qkv_status fill_maps(struct qkv_attention_collector *collector, unsi
     return QKV_OK;
 }
 
-/* Lists the silent heads of the model in a report that name_tokens has just made. */
+/* Lists the ablated heads of the model in a report that name_tokens has just made. */
 static bool name_silent_heads(struct qkv_attention_collector *collector, struct qkv_attention_report *report)
 {
     const struct qkv_model *model = collector->model;
     const int64_t heads = qkv_model_head_count(model);
-    const char **names = qkv_arena_allocate(&collector->arena, (size_t)(heads + 1) * sizeof *names);
+    const char **names = qkv_arena_array(&collector->arena, heads + 1, sizeof *names);
     if (!names) return false;
     report->silent_heads = names;
     for (int64_t i = 0; i < heads; i++) {

@@ -241,8 +241,8 @@ static void add_joined(struct origin *o)
     const struct qkv_step *context = o->x.step;
     const struct matrix z = {context, context->values + head.index * context->rows * context->columns};
     double x = cell(z, o->row, head.column);
-    bool is_silent = fabs(x) > 0 && !(fabs(o->value) > 0);
-    add(o, made(o, qkv_arena_format(o->arena, "Z_%lld", (long long)head.number)), x, is_silent ? 0 : 1);
+    bool is_ablated = fabs(x) > 0 && !(fabs(o->value) > 0);
+    add(o, made(o, qkv_arena_format(o->arena, "Z_%lld", (long long)head.number)), x, is_ablated ? 0 : 1);
 }
 
 /* Adds exp(x - max) for each number x of the row, where max is the largest of them, as softmax computes it. */
@@ -315,7 +315,7 @@ enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
         joined.index >= heads_of(o.x.step)) /* qkv_explanation_select_head has removed it */
         return qkv_error_set(error, "column %lld of step %s is of head %lld, which step %s does not have",
                              (long long)column, step->name, (long long)joined.number, o.x.step->name);
-    o.terms = qkv_arena_allocate(arena, (size_t)(o.x.step->columns + 2) * sizeof *o.terms);
+    o.terms = qkv_arena_array(arena, o.x.step->columns + 2, sizeof *o.terms);
     if (o.terms) add_terms(&o);
     if (!o.terms || o.failed) return qkv_no_memory(error);
     terms->terms = o.count ? o.terms : NULL;

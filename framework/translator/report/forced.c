@@ -94,9 +94,9 @@ static enum qkv_status encode(struct forced_passes *passes, const char *text, si
                             target ? &run->target : &run->source, text, size, error))
         return QKV_INVALID;
     int64_t count = sentence->tokens.count;
-    int32_t *ids = qkv_arena_allocate(&passes->arena, (size_t)count * sizeof *ids);
-    int64_t *word = qkv_arena_allocate(&passes->arena, (size_t)count * sizeof *word);
-    const char **texts = qkv_arena_allocate(&passes->arena, (size_t)count * sizeof *texts);
+    int32_t *ids = qkv_arena_array(&passes->arena, count, sizeof *ids);
+    int64_t *word = qkv_arena_array(&passes->arena, count, sizeof *word);
+    const char **texts = qkv_arena_array(&passes->arena, count, sizeof *texts);
     if (!ids || !word || !texts) return qkv_no_memory(error);
     for (int64_t i = 0; i < count; i++) {
         ids[i] = sentence->ids[i];

@@ -104,7 +104,7 @@ static const char *label_of(const struct format_job *job, int index, const struc
 static const char *const *names_of(struct qkv_arena *arena, const char *const *names, int64_t count)
 {
     if (names) return names;
-    const char **numbers = qkv_arena_allocate(arena, (size_t)count * sizeof *numbers);
+    const char **numbers = qkv_arena_array(arena, count, sizeof *numbers);
     for (int64_t i = 0; numbers && i < count; i++) {
         numbers[i] = qkv_arena_format(arena, "%lld", (long long)i + 1);
         if (!numbers[i]) return NULL;
@@ -119,8 +119,7 @@ static bool report_of_explanations(const struct format_job *job, struct qkv_atte
     const struct qkv_explanation *first = &job->explanations[0];
     const struct qkv_step *shown = qkv_explanation_content(first, QKV_STEP_WEIGHTS);
     int64_t heads = shown->heads ? shown->heads : 1;
-    struct qkv_attention_map *maps =
-        qkv_arena_zeroed(job->arena, (size_t)(heads * job->count) * sizeof *maps);
+    struct qkv_attention_map *maps = qkv_arena_zeros(job->arena, heads * job->count, sizeof *maps);
     const char *const *rows = names_of(job->arena, shown->row_names, shown->rows);
     const char *const *columns = names_of(job->arena, shown->column_names, shown->columns);
     int64_t count = 0;
@@ -163,7 +162,7 @@ static bool report_of_explanations(const struct format_job *job, struct qkv_atte
 static bool explanation_of_report(const struct format_job *job, struct qkv_explanation *explanation)
 {
     const struct qkv_attention_report *report = job->report;
-    struct qkv_step *steps = qkv_arena_zeroed(job->arena, (size_t)report->map_count * sizeof *steps);
+    struct qkv_step *steps = qkv_arena_zeros(job->arena, report->map_count, sizeof *steps);
     const char *about = report->model;
     if (report->value_name)
         about = qkv_arena_format(job->arena, "%s%scells: %s", about ? about : "", about ? "; " : "",
@@ -225,7 +224,7 @@ enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation,
         return qkv_error_set(error, "there is no head %d: heads are %d to %lld", head,
                              explanation->first_head,
                              (long long)(explanation->first_head + explanation->heads - 1));
-    struct qkv_step *steps = qkv_arena_allocate(arena, (size_t)explanation->step_count * sizeof *steps);
+    struct qkv_step *steps = qkv_arena_array(arena, explanation->step_count, sizeof *steps);
     if (!steps) return qkv_no_memory(error);
     for (int64_t i = 0; i < explanation->step_count; i++) {
         steps[i] = explanation->steps[i];

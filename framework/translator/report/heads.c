@@ -1,4 +1,4 @@
-/* Measures all heads of a run: their maps, their gradients, and the scores of the run when they are silenced. */
+/* Measures all heads of a run: their maps, their gradients, and the scores of the run when they are ablated. */
 #include "models/network.h"
 #include "qkv/attention_map.h"
 
@@ -145,7 +145,7 @@ static enum qkv_status add_reading(const struct qkv_word_map *map, const struct 
                                    struct head_sums *sums, struct qkv_error *error)
 {
     struct qkv_alignment drawn;
-    double *ideal = qkv_arena_allocate(arena, (size_t)map->sources * sizeof *ideal);
+    double *ideal = qkv_arena_array(arena, map->sources, sizeof *ideal);
     if (!ideal) return qkv_no_memory(error);
     if (qkv_alignment_draw(map, NULL, QKV_DRAWING_TARGET, 0, arena, &drawn, error)) return QKV_INVALID;
     qkv_alignment_count(&sums->counted[reading], &drawn, gold);
@@ -376,12 +376,12 @@ static enum qkv_status add_group(void *context, struct forced_slot *slot, int64_
 static enum qkv_status measure_maps(struct measuring *m, struct qkv_error *error)
 {
     int64_t heads = m->measured->count, groups = (m->corpus->count + FORCED_MAX - 1) / FORCED_MAX;
-    m->sums = qkv_arena_zeroed(&m->arena, (size_t)(groups * heads) * sizeof *m->sums);
+    m->sums = qkv_arena_zeros(&m->arena, groups * heads, sizeof *m->sums);
     if (!m->sums) return qkv_no_memory(error);
     if (qkv_forced_open(&m->slots, m->options->workers, (const struct qkv_run *const[]){m->run, NULL},
                         (const struct value_norms *const[]){NULL, NULL}, error))
         return QKV_INVALID;
-    m->gradients = qkv_arena_zeroed(&m->arena, (size_t)m->slots.count * sizeof *m->gradients);
+    m->gradients = qkv_arena_zeros(&m->arena, m->slots.count, sizeof *m->gradients);
     if (!m->gradients) return qkv_no_memory(error);
     for (int i = 0; i < m->slots.count; i++) {
         m->slots.slot[i].passes[0].kinds = 0; /* all */
@@ -409,8 +409,8 @@ static enum qkv_status evaluate(struct measuring *m, struct qkv_evaluator *evalu
     return status;
 }
 
-static enum qkv_status silence_each(struct measuring *m, struct qkv_evaluator *evaluator,
-                                    struct qkv_error *error)
+static enum qkv_status ablate_each(struct measuring *m, struct qkv_evaluator *evaluator,
+                                   struct qkv_error *error)
 {
     struct qkv_scores all, scores;
     enum qkv_status status = evaluate(m, evaluator, &all, error);
@@ -422,10 +422,10 @@ static enum qkv_status silence_each(struct measuring *m, struct qkv_evaluator *e
     m->measured->bleu = all.value[QKV_METRIC_BLEU];
     for (int64_t i = 0; i < m->measured->count; i++) {
         struct qkv_measured_head *head = &m->measured->heads[i];
-        bool was_silent = qkv_model_is_ablated(m->run->model, head->head);
+        bool was_ablated = qkv_model_is_ablated(m->run->model, head->head);
         qkv_model_ablate(m->run->model, head->head, true);
         status = evaluate(m, evaluator, &scores, error);
-        qkv_model_ablate(m->run->model, head->head, was_silent);
+        qkv_model_ablate(m->run->model, head->head, was_ablated);
         if (status) break;
         head->value[QKV_HEAD_LOSS] = scores.value[QKV_METRIC_LOSS] - all.value[QKV_METRIC_LOSS];
         head->value[QKV_HEAD_BLEU] = scores.value[QKV_METRIC_BLEU] - all.value[QKV_METRIC_BLEU];
@@ -433,13 +433,13 @@ static enum qkv_status silence_each(struct measuring *m, struct qkv_evaluator *e
     return status;
 }
 
-static enum qkv_status measure_silence(struct measuring *m, struct qkv_error *error)
+static enum qkv_status measure_ablation(struct measuring *m, struct qkv_error *error)
 {
     const struct qkv_run *run = m->run;
     struct qkv_evaluator *evaluator =
         qkv_evaluator_new(run->model, m->corpus, &run->config.data.trg, &run->target, m->options->workers,
                           &m->options->testing, error);
-    enum qkv_status status = evaluator ? silence_each(m, evaluator, error) : QKV_INVALID;
+    enum qkv_status status = evaluator ? ablate_each(m, evaluator, error) : QKV_INVALID;
     qkv_evaluator_free(evaluator);
     return status;
 }
@@ -461,7 +461,7 @@ static enum qkv_status measure(struct measuring *m, struct qkv_error *error)
         return QKV_INVALID;
     if (qkv_value_norms_init(&m->norms, model, ~0u, error)) return QKV_INVALID;
     enum qkv_status status = measure_maps(m, error);
-    if (!status) status = measure_silence(m, error);
+    if (!status) status = measure_ablation(m, error);
     if (status) return status;
     for (int64_t i = 0; i < measured->count; i++)
         finish(&m->sums[i], measured->tokens, measured->heads[i].value);

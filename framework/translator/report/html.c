@@ -30,6 +30,14 @@ static const char STYLE[] =
     "td{padding:.18rem .5rem;text-align:right;white-space:nowrap;border:1px solid #fff}\n"
     "td.gap{background:none;color:#999;text-align:center}\n";
 
+/* Appends a text between two pieces of HTML. */
+static void append_text(struct bytes *out, const char *before, const char *text, const char *after)
+{
+    qkv_bytes_text(out, before);
+    qkv_text_xml(out, text);
+    qkv_bytes_text(out, after);
+}
+
 /* Returns the colour of a value between -1 and 1: blue to white to orange, light enough for black text. */
 static uint32_t diverging_color(double value)
 {
@@ -74,11 +82,7 @@ static void append_matrix(const struct format_job *job, const struct qkv_step *s
         if (!step->column_names) columns = qkv_elide(step->columns, MAX_COLUMNS, 2);
     }
     qkv_bytes_text(out, "<figure>");
-    if (*caption) {
-        qkv_bytes_text(out, "<figcaption>");
-        qkv_text_xml(out, caption);
-        qkv_bytes_text(out, "</figcaption>");
-    }
+    if (*caption) append_text(out, "<figcaption>", caption, "</figcaption>");
     qkv_bytes_text(out, "<table><thead><tr><th></th>");
     for (int64_t i = 0; i < qkv_elision_places(columns, step->columns); i++) {
         int64_t c = qkv_elision_at(columns, step->columns, i);
@@ -123,11 +127,7 @@ static void append_step(const struct format_job *job, int64_t at, struct bytes *
     qkv_text_xml(out, first->name);
     qkv_bytes_format(out, "\"><h2><span class=\"n\">%lld</span>", (long long)at + 1);
     qkv_text_xml(out, first->title);
-    if (*first->formula) {
-        qkv_bytes_text(out, "<code>");
-        qkv_text_xml(out, first->formula);
-        qkv_bytes_text(out, "</code>");
-    }
+    if (*first->formula) append_text(out, "<code>", first->formula, "</code>");
     qkv_bytes_format(out, "<span class=\"shape\">%s", shape);
     if (painting.weights) {
         char largest[40];
@@ -135,11 +135,7 @@ static void append_step(const struct format_job *job, int64_t at, struct bytes *
         qkv_bytes_format(out, "; colours from 0 to %s", largest);
     }
     qkv_bytes_text(out, "</span></h2>\n");
-    if (first->note) {
-        qkv_bytes_text(out, "<p class=\"note\">");
-        qkv_text_xml(out, first->note);
-        qkv_bytes_text(out, "</p>\n");
-    }
+    if (first->note) append_text(out, "<p class=\"note\">", first->note, "</p>\n");
     if (qkv_step_repeated(job, at)) {
         qkv_bytes_text(out, "<p class=\"same\">same numbers as <a href=\"#");
         qkv_text_xml(out, first->same_as);
@@ -169,14 +165,8 @@ static enum qkv_status write_explanations(const struct format_job *job, struct b
     qkv_text_xml(out, title);
     qkv_bytes_text(out, "</title>\n<style>\n");
     qkv_bytes_text(out, STYLE);
-    qkv_bytes_text(out, "</style>\n</head>\n<body>\n<h1>");
-    qkv_text_xml(out, title);
-    qkv_bytes_text(out, "</h1>\n");
-    if (first->about && *first->about) {
-        qkv_bytes_text(out, "<p class=\"about\">");
-        qkv_text_xml(out, first->about);
-        qkv_bytes_text(out, "</p>\n");
-    }
+    append_text(out, "</style>\n</head>\n<body>\n<h1>", title, "</h1>\n");
+    if (first->about && *first->about) append_text(out, "<p class=\"about\">", first->about, "</p>\n");
     for (int64_t i = 0; i < first->step_count; i++) append_step(job, i, out);
     qkv_bytes_text(out, "</body>\n</html>\n");
     return QKV_OK;

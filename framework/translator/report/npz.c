@@ -3,6 +3,7 @@
 #include "core/text.h"
 #include "report/explanation.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,39 +18,38 @@ struct archive {
     int members;
 };
 
+/* Appends numbers (unsigned), lowest byte first; sizes: the bytes of each, one digit a number. */
+static void append_fields(struct bytes *bytes, const char *sizes, ...)
+{
+    va_list numbers;
+    va_start(numbers, sizes);
+    for (; *sizes; sizes++) qkv_bytes_little_endian(bytes, va_arg(numbers, unsigned), *sizes - '0');
+    va_end(numbers);
+}
+
 /* Appends what the header of a member and its entry in the directory have in common. */
 static void append_entry(struct bytes *bytes, const char *name, const struct bytes *content)
 {
-    uint32_t checksum = (uint32_t)crc32(0, (const unsigned char *)content->data, (uInt)content->size);
-    qkv_bytes_little_endian(bytes, 20, 2);         /* version 2.0 to extract */
-    qkv_bytes_little_endian(bytes, 0x0800, 2);     /* names are UTF-8 */
-    qkv_bytes_little_endian(bytes, 0, 2);          /* stored */
-    qkv_bytes_little_endian(bytes, 0, 2);          /* 00:00:00 */
-    qkv_bytes_little_endian(bytes, 1 << 5 | 1, 2); /* 1980-01-01 */
-    qkv_bytes_little_endian(bytes, checksum, 4);
-    qkv_bytes_little_endian(bytes, content->size, 4); /* compressed */
-    qkv_bytes_little_endian(bytes, content->size, 4); /* uncompressed */
-    qkv_bytes_little_endian(bytes, strlen(name), 2);
-    qkv_bytes_little_endian(bytes, 0, 2); /* no extra field */
+    unsigned checksum = (unsigned)crc32(0, (const unsigned char *)content->data, (uInt)content->size),
+             size = (unsigned)content->size;
+    /* Version 2.0 to extract; names are UTF-8; stored; 00:00:00, 1980-01-01. The sizes are with and without compression; no
+     * extra field. */
+    append_fields(bytes, "22222", 20, 0x0800, 0, 0, 1 << 5 | 1);
+    append_fields(bytes, "44422", checksum, size, size, (unsigned)strlen(name), 0);
 }
 
 static void append_member(struct archive *archive, const char *name, struct bytes *content)
 {
-    uint64_t offset = archive->out->size;
+    unsigned offset = (unsigned)archive->out->size;
     if (content->failed) archive->out->failed = true;
-    qkv_bytes_little_endian(archive->out, 0x04034B50, 4);
+    append_fields(archive->out, "4", 0x04034B50);
     append_entry(archive->out, name, content);
     qkv_bytes_text(archive->out, name);
     qkv_bytes_append(archive->out, content->data, content->size);
 
-    qkv_bytes_little_endian(&archive->directory, 0x02014B50, 4);
-    qkv_bytes_little_endian(&archive->directory, 20, 2); /* made by version 2.0 */
+    append_fields(&archive->directory, "42", 0x02014B50, 20); /* made by version 2.0 */
     append_entry(&archive->directory, name, content);
-    qkv_bytes_little_endian(&archive->directory, 0, 2); /* no comment */
-    qkv_bytes_little_endian(&archive->directory, 0, 2); /* disk */
-    qkv_bytes_little_endian(&archive->directory, 0, 2); /* internal attributes */
-    qkv_bytes_little_endian(&archive->directory, 0, 4); /* external attributes */
-    qkv_bytes_little_endian(&archive->directory, offset, 4);
+    append_fields(&archive->directory, "22244", 0, 0, 0, 0, offset); /* no comment, disk and attributes */
     qkv_bytes_text(&archive->directory, name);
     archive->members++;
     content->size = 0;
@@ -118,15 +118,11 @@ static void append_tokens(struct archive *archive, const char *name, const char 
 /* Appends the directory and frees it. Fails if there are more arrays or bytes than the format can hold. */
 static enum qkv_status finish(struct archive *archive, struct qkv_error *error)
 {
-    uint64_t offset = archive->out->size;
+    unsigned offset = (unsigned)archive->out->size, size = (unsigned)archive->directory.size;
     qkv_bytes_append(archive->out, archive->directory.data, archive->directory.size);
-    qkv_bytes_little_endian(archive->out, 0x06054B50, 4);
-    qkv_bytes_little_endian(archive->out, 0, 4); /* disks */
-    qkv_bytes_little_endian(archive->out, (uint64_t)archive->members, 2);
-    qkv_bytes_little_endian(archive->out, (uint64_t)archive->members, 2);
-    qkv_bytes_little_endian(archive->out, archive->directory.size, 4);
-    qkv_bytes_little_endian(archive->out, offset, 4);
-    qkv_bytes_little_endian(archive->out, 0, 2); /* no comment */
+    /* The second number: disks; the last: no comment. */
+    append_fields(archive->out, "4422442", 0x06054B50, 0, archive->members, archive->members, size, offset,
+                  0);
     if (archive->directory.failed) archive->out->failed = true;
     free(archive->directory.data);
     if (archive->members <= UINT16_MAX && archive->out->size <= UINT32_MAX) return QKV_OK;

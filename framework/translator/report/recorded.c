@@ -86,8 +86,8 @@ static enum qkv_status add_head(struct value_norms *norms, struct qkv_head head,
                              norms->model->interface->name, (long long)head.layer,
                              qkv_attention_kind_name(head.attention));
     int64_t outputs = rows.parameter->shape.size[1];
-    double *gram = qkv_arena_allocate(&norms->arena, (size_t)(rows.count * rows.count) * sizeof *gram);
-    double *values = qkv_arena_allocate(&norms->arena, (size_t)(rows.count * outputs) * sizeof *values);
+    double *gram = qkv_arena_array(&norms->arena, rows.count * rows.count, sizeof *gram);
+    double *values = qkv_arena_array(&norms->arena, rows.count * outputs, sizeof *values);
     if (!gram || !values) return qkv_no_memory(error);
     multiply_rows(&norms->model->parameters, rows, values, gram);
     norms->heads[norms->count++] = (struct head_norm){head, rows.count, gram};
@@ -99,7 +99,7 @@ enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv
 {
     int64_t count = qkv_model_head_count(model);
     *norms = (struct value_norms){.model = model};
-    norms->heads = qkv_arena_allocate(&norms->arena, (size_t)count * sizeof *norms->heads);
+    norms->heads = qkv_arena_array(&norms->arena, count, sizeof *norms->heads);
     enum qkv_status status = norms->heads ? QKV_OK : qkv_no_memory(error);
     for (int64_t i = 0; i < count && !status; i++) {
         const struct qkv_head head = qkv_model_head(model, i);
@@ -150,12 +150,12 @@ static double *compute_norms(struct pass_norms *pass, const struct head_norm *he
         &pass->recorded, QKV_PART_VALUE, kind, head->head.layer, (struct part_shape){keys, columns});
     if (!part) return NULL;
     if (part != pass->part) {
-        pass->values = qkv_arena_allocate(pass->arena, (size_t)(keys * columns) * sizeof *pass->values);
+        pass->values = qkv_arena_array(pass->arena, keys * columns, sizeof *pass->values);
         if (pass->values) qkv_tensor_read(part->node, pass->values);
         pass->part = part;
     }
-    double *norms = qkv_arena_allocate(pass->arena, (size_t)keys * sizeof *norms);
-    double *product = qkv_arena_allocate(pass->arena, (size_t)head->width * sizeof *product);
+    double *norms = qkv_arena_array(pass->arena, keys, sizeof *norms);
+    double *product = qkv_arena_array(pass->arena, head->width, sizeof *product);
     if (!pass->values || !norms || !product) {
         qkv_no_memory(pass->recorded.error);
         return NULL;
@@ -196,13 +196,12 @@ static int64_t key_count(const struct qkv_attention_report *report, int kind)
 /* Multiplies the maps of one report. */
 static enum qkv_status multiply_maps(struct qkv_attention_report *report, struct pass_norms *pass)
 {
-    struct qkv_attention_map *maps =
-        qkv_arena_allocate(pass->arena, (size_t)report->map_count * sizeof *maps);
+    struct qkv_attention_map *maps = qkv_arena_array(pass->arena, report->map_count, sizeof *maps);
     if (!maps) return qkv_no_memory(pass->recorded.error);
     for (int64_t m = 0; m < report->map_count; m++) {
         maps[m] = report->maps[m];
         int64_t columns = maps[m].columns, cells = maps[m].rows * columns;
-        double *weights = qkv_arena_allocate(pass->arena, (size_t)cells * sizeof *weights);
+        double *weights = qkv_arena_array(pass->arena, cells, sizeof *weights);
         if (!weights) return qkv_no_memory(pass->recorded.error);
         const double *norm = norms_of_map(pass, &maps[m]);
         if (!norm) return QKV_INVALID;
@@ -219,7 +218,7 @@ enum qkv_status qkv_value_norms_apply(const struct value_norms *norms, const str
 {
     struct pass_norms pass = {
         .norms = norms, .recorded = {norms->model, trace, "norms of values", error}, .arena = arena};
-    pass.of_head = qkv_arena_zeroed(arena, (size_t)norms->count * sizeof *pass.of_head);
+    pass.of_head = qkv_arena_zeros(arena, norms->count, sizeof *pass.of_head);
     if (!pass.of_head) return qkv_no_memory(error);
     for (int64_t i = 0; i < count; i++)
         for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)

@@ -41,7 +41,7 @@ enum qkv_step_rule {
     QKV_STEP_RULE_SUM,         /* X + Y */
     QKV_STEP_RULE_SCALE,       /* X times struct qkv_step: factor */
     QKV_STEP_RULE_SOFTMAX,     /* exp(X), divided by the sum of its row */
-    QKV_STEP_RULE_JOIN,        /* the heads of X side by side; 0 where a head is silent */
+    QKV_STEP_RULE_JOIN,        /* the heads of X side by side; 0 where a head is ablated */
 };
 
 /* One matrix, or one matrix per head. */

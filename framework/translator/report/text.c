@@ -1,5 +1,6 @@
 /* Attention maps in the terminal: tables of numbers, with coloured cells if the terminal has colours. A map
  * that is wider than the terminal is split into blocks of columns. */
+#include "core/memory.h"
 #include "report/explanation.h"
 
 #include "draw/text.h"
@@ -67,8 +68,8 @@ static int clamp(int value, int min, int max)
 static bool read_labels(struct qkv_arena *arena, const char *const *tokens, int64_t count, int min, int max,
                         const char ***labels, int **widths)
 {
-    *labels = qkv_arena_allocate(arena, (size_t)count * sizeof **labels);
-    *widths = qkv_arena_allocate(arena, (size_t)count * sizeof **widths);
+    *labels = qkv_arena_array(arena, count, sizeof **labels);
+    *widths = qkv_arena_array(arena, count, sizeof **widths);
     if (!*labels || !*widths) return false;
     for (int64_t i = 0; i < count; i++) {
         (*labels)[i] = qkv_display_token(arena, tokens[i]);

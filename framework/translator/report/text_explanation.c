@@ -1,5 +1,6 @@
 /* Explanations in the terminal: a section per step. Matrices have aligned columns and stand side by side if
  * they fit. */
+#include "core/memory.h"
 #include "report/explanation.h"
 
 #include "draw/text.h"
@@ -69,7 +70,7 @@ static void choose_columns(const struct format_job *job, struct table *table, in
 static bool measure(const struct format_job *job, struct table *table)
 {
     const struct qkv_step *step = table->step;
-    table->widths = qkv_arena_zeroed(job->arena, (size_t)step->columns * sizeof *table->widths);
+    table->widths = qkv_arena_zeros(job->arena, step->columns, sizeof *table->widths);
     if (!table->widths) return false;
     table->rows = job->options.full
                       ? (struct elision){step->rows, 0}
@@ -246,7 +247,7 @@ static void append_step(const struct format_job *job, int64_t at, struct bytes *
     const struct qkv_step *first_step = &job->explanations[0].steps[at];
     int64_t heads = first_step->heads ? first_step->heads : 1;
     int64_t shown = job->options.full || heads <= MAX_HEADS ? heads : MAX_HEADS, count = 0;
-    struct table *tables = qkv_arena_zeroed(job->arena, (size_t)(shown * job->count) * sizeof *tables);
+    struct table *tables = qkv_arena_zeros(job->arena, shown * job->count, sizeof *tables);
     bool weights = first_step->content == QKV_STEP_WEIGHTS;
     append_title(job, at, out);
     if (qkv_step_repeated(job, at)) {

@@ -1,3 +1,4 @@
+/* A trained run behind one pointer: text in, translation and attention maps out. */
 #include "core/choices.h"
 #include "core/memory.h"
 #include "qkv/attention_map.h"

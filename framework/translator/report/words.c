@@ -29,7 +29,7 @@ double qkv_row_entropy(const double *row, int64_t count, double total)
 
 bool qkv_map_normalize(struct qkv_attention_map *map, struct qkv_arena *arena)
 {
-    double *weights = qkv_arena_allocate(arena, (size_t)(map->rows * map->columns) * sizeof *weights);
+    double *weights = qkv_arena_array(arena, map->rows * map->columns, sizeof *weights);
     for (int64_t r = 0; weights && r < map->rows; r++) {
         const double *row = map->weights + r * map->columns;
         double sum = qkv_row_total(row, map->columns);
@@ -43,7 +43,7 @@ enum qkv_status qkv_attention_normalize(const struct qkv_attention_report *repor
                                         struct qkv_attention_report *normalized, struct qkv_error *error)
 {
     if (qkv_report_check(report, error)) return QKV_INVALID;
-    struct qkv_attention_map *maps = qkv_arena_allocate(arena, (size_t)report->map_count * sizeof *maps);
+    struct qkv_attention_map *maps = qkv_arena_array(arena, report->map_count, sizeof *maps);
     bool complete = maps;
     for (int64_t i = 0; complete && i < report->map_count; i++) {
         maps[i] = report->maps[i];
@@ -100,8 +100,8 @@ static const char *join(const char *const *tokens, int64_t count, bool is_piece,
 bool qkv_group_words(const char *const *tokens, const int64_t *word, int64_t count, struct qkv_arena *arena,
                      struct named_words *grouped)
 {
-    int64_t *labels = qkv_arena_allocate(arena, (size_t)count * sizeof *labels), words = 0;
-    const char **names = qkv_arena_allocate(arena, (size_t)count * sizeof *names);
+    int64_t *labels = qkv_arena_array(arena, count, sizeof *labels), words = 0;
+    const char **names = qkv_arena_array(arena, count, sizeof *names);
     bool is_cut = qkv_tokens_without_end(tokens, count) == count;
     if (!labels || !names) return false;
     for (int64_t first = 0, end; first < count; first = end, words++) {
@@ -127,7 +127,7 @@ int64_t qkv_tokens_without_end(const char *const *tokens, int64_t count)
 static int64_t *spread_words(const int64_t *word, int64_t first, int64_t known, int64_t count, bool numbered,
                              struct qkv_arena *arena)
 {
-    int64_t *all = qkv_arena_allocate(arena, (size_t)count * sizeof *all);
+    int64_t *all = qkv_arena_array(arena, count, sizeof *all);
     for (int64_t i = 0; all && i < count; i++) {
         int64_t token = i - first;
         bool inside = token >= 0 && token < known;
@@ -170,7 +170,7 @@ static bool merge(const struct qkv_attention_report *report, struct qkv_attentio
                   struct qkv_arena *arena, struct qkv_attention_report *merged)
 {
     struct named_words source, input, output;
-    struct qkv_attention_map *maps = qkv_arena_allocate(arena, (size_t)report->map_count * sizeof *maps);
+    struct qkv_attention_map *maps = qkv_arena_array(arena, report->map_count, sizeof *maps);
     if (!maps || !qkv_report_column_words(report, words, QKV_ATTENTION_ENCODER, arena, &source) ||
         !qkv_report_column_words(report, words, QKV_ATTENTION_DECODER, arena, &input) ||
         !qkv_report_row_words(report, words, QKV_ATTENTION_CROSS, arena, &output))
@@ -182,7 +182,7 @@ static bool merge(const struct qkv_attention_report *report, struct qkv_attentio
                                                                               : &output.labels,
                                  *columns =
                                      map->kind == QKV_ATTENTION_DECODER ? &input.labels : &source.labels;
-        double *weights = qkv_arena_allocate(arena, (size_t)(rows->words * columns->words) * sizeof *weights);
+        double *weights = qkv_arena_array(arena, rows->words * columns->words, sizeof *weights);
         if (!weights) return false;
         qkv_merge_weights(map->weights, rows, columns, weights);
         maps[i] = *map;
@@ -259,8 +259,7 @@ bool qkv_word_map_make(const struct qkv_attention_map *map, const struct alignme
                        struct qkv_word_map *words)
 {
     *words = (struct qkv_word_map){.targets = labels->words.target, .sources = labels->words.source};
-    words->weights =
-        qkv_arena_allocate(arena, (size_t)(words->targets * words->sources) * sizeof *words->weights);
+    words->weights = qkv_arena_array(arena, words->targets * words->sources, sizeof *words->weights);
     if (!words->weights) return false;
     qkv_merge_weights(map->weights, &labels->rows[reading], &labels->columns, words->weights);
     return true;

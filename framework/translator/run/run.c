@@ -449,7 +449,7 @@ enum qkv_status qkv_snapshots_find(struct qkv_run *run, int64_t **updates, int64
     int found = scandir(run->path, &entries, is_snapshot, NULL);
     if (found < 0) return qkv_error_set(error, "%s: cannot be read: %s", run->path, strerror(errno));
     *count = 0;
-    *updates = qkv_arena_allocate(&run->arena, (size_t)(found + 1) * sizeof **updates);
+    *updates = qkv_arena_array(&run->arena, found + 1, sizeof **updates);
     for (int i = 0; i < found; i++) {
         if (*updates) (*updates)[(*count)++] = qkv_numbered_update(entries[i]->d_name, NUMBERED_SNAPSHOT);
         free(entries[i]);

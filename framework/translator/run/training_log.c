@@ -1,3 +1,4 @@
+/* Reads metrics.jsonl, the log of a training. */
 #include "run/training_log.h"
 #include "run/checkpoints.h"
 

@@ -1,3 +1,4 @@
+/* Scores a model or an ensemble on a corpus: the loss of the references, and its own translations. */
 #include "models/network.h"
 #include "qkv/trainer.h"
 #include "train/training.h"
@@ -134,11 +135,13 @@ static enum qkv_status check_arguments(const struct qkv_model *model, const stru
     return qkv_search_options_check(&search, error);
 }
 
-static struct qkv_evaluator *evaluator_new(struct qkv_ensemble ensemble, const struct qkv_corpus *corpus,
-                                           const struct qkv_text_config *target_text,
-                                           const struct qkv_vocabulary *target, struct qkv_workers *workers,
-                                           const struct qkv_testing_config *testing, struct qkv_error *error)
+struct qkv_evaluator *
+qkv_evaluator_new_ensemble(struct qkv_ensemble ensemble, const struct qkv_corpus *corpus,
+                           const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
+                           struct qkv_workers *workers, const struct qkv_testing_config *testing,
+                           struct qkv_error *error)
 {
+    if (qkv_ensemble_check(ensemble, error)) return NULL;
     const struct qkv_model *model = ensemble.models[0];
     if (check_arguments(model, corpus, target, testing, error)) return NULL;
     struct qkv_evaluator *e = calloc(1, sizeof *e);
@@ -170,18 +173,8 @@ struct qkv_evaluator *qkv_evaluator_new(const struct qkv_model *model, const str
                                         const struct qkv_vocabulary *target, struct qkv_workers *workers,
                                         const struct qkv_testing_config *testing, struct qkv_error *error)
 {
-    return evaluator_new((struct qkv_ensemble){1, &model}, corpus, target_text, target, workers, testing,
-                         error);
-}
-
-struct qkv_evaluator *
-qkv_evaluator_new_ensemble(struct qkv_ensemble ensemble, const struct qkv_corpus *corpus,
-                           const struct qkv_text_config *target_text, const struct qkv_vocabulary *target,
-                           struct qkv_workers *workers, const struct qkv_testing_config *testing,
-                           struct qkv_error *error)
-{
-    if (qkv_ensemble_check(ensemble, error)) return NULL;
-    return evaluator_new(ensemble, corpus, target_text, target, workers, testing, error);
+    return qkv_evaluator_new_ensemble((struct qkv_ensemble){1, &model}, corpus, target_text, target, workers,
+                                      testing, error);
 }
 
 void qkv_evaluator_divide(struct qkv_evaluator *e, struct qkv_processes *processes)
@@ -286,9 +279,9 @@ static enum qkv_status score_by_steps(struct qkv_evaluator *e, struct slot *slot
 {
     int64_t count = view->count, longest = 0;
     qkv_arena_reset(&slot->arena);
-    struct rows rows = {count, qkv_arena_allocate(&slot->arena, (size_t)count * sizeof *rows.sentence),
-                        qkv_arena_allocate(&slot->arena, (size_t)count * sizeof *rows.parent),
-                        qkv_arena_allocate(&slot->arena, (size_t)count * sizeof *rows.ids)};
+    struct rows rows = {count, qkv_arena_array(&slot->arena, count, sizeof *rows.sentence),
+                        qkv_arena_array(&slot->arena, count, sizeof *rows.parent),
+                        qkv_arena_array(&slot->arena, count, sizeof *rows.ids)};
     if (!rows.sentence || !rows.parent || !rows.ids) return qkv_no_memory(&slot->error);
     for (int64_t i = 0; i < count; i++) {
         rows.sentence[i] = i;

@@ -202,8 +202,7 @@ static enum qkv_status copy_run(struct training *training, struct qkv_error *err
     struct entries entries[ENTRIES_MAX];
     struct qkv_load_report report = {0};
     int entry_count = from->has_old_vocabulary ? 0 : list_entries(training->model, entries);
-    struct qkv_safetensor *tensors =
-        qkv_arena_zeroed(&report.arena, (size_t)(old->count + 1) * sizeof *tensors);
+    struct qkv_safetensor *tensors = qkv_arena_zeros(&report.arena, old->count + 1, sizeof *tensors);
     const struct qkv_safetensor **source =
         qkv_arena_zeroed(&report.arena, (size_t)(parameters->count + 1) * sizeof(void *));
     bool *has_entries = qkv_arena_zeroed(&report.arena, (size_t)(parameters->count + 1));

@@ -1,3 +1,4 @@
+/* The training loop: updates, validations, reports and the end. */
 #include "train/training.h"
 
 #include "config/config_keys.h"

@@ -183,7 +183,7 @@ struct qkv_multi_head {
     struct qkv_dense query, key, value, output;
     const struct qkv_positions *positions;
     /* [H]: heads whose context is replaced by 0 in graphs built from now on; all false at first */
-    bool *is_silent;
+    bool *is_ablated;
 };
 
 QKV_API void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *parameters,
@@ -206,7 +206,7 @@ QKV_API struct qkv_tensor *qkv_multi_head_key(const struct qkv_multi_head *layer
                                               const int64_t *first);
 QKV_API struct qkv_tensor *qkv_multi_head_value(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                 struct qkv_tensor *memory);
-/* Applies attention: the context of all heads, 0 for silent heads: [Nq, H V]. node as for qkv_multi_head_apply. A
+/* Applies attention: the context of all heads, 0 for ablated heads: [Nq, H V]. node as for qkv_multi_head_apply. A
  * sentence may have fewer queries than keys, as in decoding with a cache: its queries then have the last
  * positions. */
 QKV_API struct qkv_tensor *qkv_multi_head_context(const struct qkv_multi_head *layer, struct qkv_graph *graph,
@@ -324,7 +324,7 @@ struct qkv_single_head_attention {
     /* local_p: weights [Q, K] and [K, 1], which predict the center of the window as a fraction of the sentence's
      * length: sigmoid(place_vector tanh(place x)). */
     struct qkv_dense place, place_vector;
-    bool *is_silent; /* [1]: replace the context by 0, as in struct qkv_multi_head */
+    bool *is_ablated; /* [1]: replace the context by 0, as in struct qkv_multi_head */
 };
 
 QKV_API void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,

@@ -406,7 +406,7 @@ struct qkv_network_interface {
 
     /* Returns the layers of attention layer `layer` (from 1) of a kind; all NULL when the network has no such layer, so
      * that the first missing number ends the kind. It is not called for layers above QKV_LAYERS_MAX. Heads of these layers
-     * can be silenced and explained. NULL: the network has no such layers. */
+     * can be ablated and explained. NULL: the network has no such layers. */
     struct qkv_attention_layers (*attention)(const struct qkv_model *model, enum qkv_attention_kind kind,
                                              int64_t layer);
 
