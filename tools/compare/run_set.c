@@ -11,6 +11,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 
+#include <math.h>
 #include <string.h>
 
 enum qkv_status recorded_run_read(struct recorded_run *run, const char *path, struct qkv_arena *arena,
@@ -84,9 +85,16 @@ static bool differ_in_seed_alone(const struct qkv_config *a, const struct qkv_co
     return a->training.random_seed != b->training.random_seed && same_but_for_the_seed(a, b);
 }
 
-bool configs_train_alike(const struct qkv_config *a, const struct qkv_config *b)
+bool configs_train_alike(const struct qkv_config *trained, const struct qkv_config *wanted)
 {
-    return a->training.random_seed == b->training.random_seed && same_but_for_the_seed(a, b);
+    struct qkv_config fitted = *wanted; /* to the text, as training does */
+    for (int i = 0; i < 2; i++)
+        fitted.testing.length_limit[i] =
+            fmax(wanted->testing.length_limit[i], trained->testing.length_limit[i]);
+    if (wanted->testing.bleu_tokenizer == QKV_BLEU_AUTO)
+        fitted.testing.bleu_tokenizer = trained->testing.bleu_tokenizer;
+    return trained->training.random_seed == wanted->training.random_seed &&
+           same_but_for_the_seed(trained, &fitted);
 }
 
 static const struct qkv_config *config_of(const struct run_set *set, int group)

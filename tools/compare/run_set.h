@@ -50,7 +50,8 @@ void run_set_differences(struct run_set *set,
 
 void run_set_release(struct run_set *set);
 
-/* True when training with two configs is the same: all keys are equal, except the names of the run and of its folder. */
-bool configs_train_alike(const struct qkv_config *a, const struct qkv_config *b);
+/* True when training with a config gives a run that has the config `trained`: all keys are equal, except the names of the run and
+ * of its folder, and what training fits to the text: testing.length_limit, which it may raise, and testing.bleu_tokenizer. */
+bool configs_train_alike(const struct qkv_config *trained, const struct qkv_config *wanted);
 
 #endif
