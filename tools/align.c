@@ -13,6 +13,7 @@
 #include "report/aligner.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { BLOCK = 4096 }; /* pairs that are in memory at a time; heads are chosen by the first block */
@@ -143,48 +144,39 @@ static enum qkv_status read_block(struct alignment *a, int64_t *count, struct qk
 
 /* ---- gold links ---- */
 
-/* The number of words of each pair of the text, in the arena. */
-static enum qkv_status count_words(struct alignment *a, struct qkv_word_counts **words, int64_t *count,
-                                   struct qkv_arena *arena, struct qkv_error *error)
+/* Appends a struct qkv_word_counts for each pair of the text. */
+static enum qkv_status count_words(struct alignment *a, struct bytes *words, struct qkv_error *error)
 {
     const struct qkv_data_config *data = &a->run[0].config.data;
     struct qkv_tokens tokens = {0};
     struct qkv_pair_texts texts;
-    int64_t capacity = 0;
     enum qkv_status status = open_pairs(a, error);
     for (bool found = true; !status;) {
+        struct qkv_word_counts count;
         status = qkv_pair_lines_next(&a->pairs, &texts, &found, error);
         if (status || !found) break;
-        if (*count == capacity) {
-            struct qkv_word_counts *more =
-                qkv_arena_allocate(arena, (size_t)(capacity = 2 * capacity + BLOCK) * sizeof *more);
-            if (!more) {
-                status = qkv_error_set(error, "%s: out of memory", a->pairs_path);
-                break;
-            }
-            if (*count) memcpy(more, *words, (size_t)*count * sizeof *more);
-            *words = more;
-        }
         if ((status = qkv_tokenize(&tokens, &data->src, texts.source, texts.source_size, error))) break;
-        (*words)[*count].source = tokens.words;
+        count.source = tokens.words;
         if ((status = qkv_tokenize(&tokens, &data->trg, texts.target, texts.target_size, error))) break;
-        (*words)[(*count)++].target = tokens.words;
+        count.target = tokens.words;
+        qkv_bytes_append(words, (const char *)&count, sizeof count);
     }
     qkv_pair_lines_close(&a->pairs);
     qkv_tokens_release(&tokens);
+    if (words->failed && !status) status = qkv_error_set(error, "%s: out of memory", a->pairs_path);
     return status;
 }
 
 static enum qkv_status read_gold(struct alignment *a, struct qkv_error *error)
 {
-    struct qkv_arena arena = {0};
-    struct qkv_word_counts none = {0}, *words = &none;
-    int64_t count = 0;
-    enum qkv_status status = count_words(a, &words, &count, &arena, error);
+    struct bytes words = {0};
+    static const struct qkv_word_counts none = {0};
+    enum qkv_status status = count_words(a, &words, error);
     if (!status)
-        status = qkv_alignments_read(&a->gold, links_options.path, links_from(&links_options), words, count,
-                                     error);
-    qkv_arena_release(&arena);
+        status = qkv_alignments_read(&a->gold, links_options.path, links_from(&links_options),
+                                     words.data ? (const void *)words.data : &none,
+                                     (int64_t)(words.size / sizeof none), error);
+    free(words.data);
     return status;
 }
 

@@ -122,10 +122,9 @@ static cJSON *classes_json(const struct evaluation *e)
         const struct qkv_scores scores = qkv_scorer_scores(&e->classes[i]);
         if (!scores.counts.sentences) continue;
         cJSON *object = cJSON_CreateObject();
-        cJSON_AddNumberToObject(object, "from", (double)(i * step + 1));
-        cJSON_AddNumberToObject(object, "to", (double)((i + 1) * step));
-        cJSON_AddNumberToObject(object, "sentences", (double)scores.counts.sentences);
-        cJSON_AddNumberToObject(object, "tokens", (double)scores.counts.tokens);
+        JSON_NUMBERS(object, {"from", (double)(i * step + 1)}, {"to", (double)((i + 1) * step)},
+                     {"sentences", (double)scores.counts.sentences},
+                     {"tokens", (double)scores.counts.tokens});
         for (int m = 0; m < QKV_METRIC_COUNT; m++)
             if (has_column(e, m))
                 cJSON_AddNumberToObject(object, qkv_metric_info((enum qkv_metric)m)->key, scores.value[m]);
@@ -180,8 +179,7 @@ static void append_object(const struct evaluation *e, int64_t i, struct bytes *o
     const struct qkv_sentence_score score = qkv_evaluator_sentence(e->evaluator, i);
     const double *numbers = qkv_evaluator_log_probabilities(e->evaluator, i);
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddNumberToObject(object, "line", (double)e->corpus.line[i]);
-    cJSON_AddNumberToObject(object, "log_prob", -score.negative_log_likelihood);
+    JSON_NUMBERS(object, {"line", (double)e->corpus.line[i]}, {"log_prob", -score.negative_log_likelihood});
     cJSON *tokens = cJSON_AddArrayToObject(object, "tokens");
     for (int64_t t = 0; t < score.tokens; t++)
         cJSON_AddItemToArray(tokens, cJSON_CreateString(token(e, i, t)));

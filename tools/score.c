@@ -279,8 +279,7 @@ static void print_systems(const struct texts *texts, const struct qkv_bootstrap 
 static cJSON *systems_json(const struct texts *texts, const struct qkv_bootstrap *bootstrap)
 {
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddNumberToObject(object, "samples", (double)samples);
-    cJSON_AddNumberToObject(object, "seed", (double)seed);
+    JSON_NUMBERS(object, {"samples", (double)samples}, {"seed", (double)seed});
     cJSON *list = cJSON_AddArrayToObject(object, "systems");
     for (int s = 0; s < texts->systems; s++) {
         const struct qkv_scorer *scorer = qkv_bootstrap_scorer(bootstrap, s);
@@ -294,8 +293,7 @@ static cJSON *systems_json(const struct texts *texts, const struct qkv_bootstrap
             const struct qkv_bootstrap_result result = qkv_bootstrap_result(bootstrap, s, m);
             snprintf(key, sizeof key, "%s_bootstrap", qkv_metric_info(m)->key);
             cJSON *numbers = cJSON_AddObjectToObject(system, key);
-            cJSON_AddNumberToObject(numbers, "mean", result.mean);
-            cJSON_AddNumberToObject(numbers, "interval", result.interval);
+            JSON_NUMBERS(numbers, {"mean", result.mean}, {"interval", result.interval});
             if (s) cJSON_AddNumberToObject(numbers, "p_value", result.p_value);
         }
         cJSON_AddItemToArray(list, system);

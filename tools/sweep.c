@@ -208,24 +208,18 @@ static enum qkv_status start(struct sweep *sweep, struct sweep_run *run, const s
 static void print_reason(const struct sweep_run *run)
 {
     FILE *file = fopen(run->log, "rb");
-    char *line = NULL, *reason = NULL;
+    char *text = NULL, *reason = NULL;
     size_t capacity = 0;
     bool has_message = false;
-    if (file && fseek(file, run->log_start, SEEK_SET) == 0)
-        while (getline(&line, &capacity, file) > 0) {
+    if (file && !fseek(file, run->log_start, SEEK_SET) && getdelim(&text, &capacity, '\0', file) > 0)
+        for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
             bool is_message = !strncmp(line, "qkv: ", 5);
-            if (has_message && !is_message) continue;
-            has_message = is_message;
-            free(reason);
-            reason = line;
-            line = NULL;
-            capacity = 0;
+            if (is_message || !has_message) reason = line;
+            has_message = has_message || is_message;
         }
-    if (reason) reason[strcspn(reason, "\n")] = '\0';
     print_plain(stderr, reason ? reason : run->log);
     if (!reason) fputs(" has no reason", stderr);
-    free(line);
-    free(reason);
+    free(text);
     if (file) fclose(file);
 }
 

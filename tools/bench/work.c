@@ -1,11 +1,12 @@
 /* Workloads: four built-in sizes, for comparisons with other programs, and any config. */
 #include "bench.h"
 #include "core/system.h"
+#include "print.h"
 
 #include "core/choices.h"
-#include "core/file.h"
+#include "draw/text.h"
 
-#include <stdio.h>
+#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,39 +163,37 @@ enum qkv_status bench_work_batch(struct bench_work *work, int64_t i, struct qkv_
     return qkv_batches_get(batches, i % batches->count, &work->training.batch, error);
 }
 
-static void write_side(FILE *file, const char *name, int64_t count, const int32_t *ids, const int64_t *start,
-                       const int64_t *length)
+static void add_side(cJSON *object, const char *name, int64_t count, const int32_t *ids, const int64_t *start,
+                     const int64_t *length)
 {
-    fprintf(file, "\"%s\": [", name);
-    for (int64_t i = 0; i < count; i++) {
-        fputs(i ? ", [" : "[", file);
-        for (int64_t t = 0; t < length[i]; t++) fprintf(file, t ? ", %d" : "%d", (int)ids[start[i] + t]);
-        fputc(']', file);
-    }
-    fputc(']', file);
+    cJSON *sentences = cJSON_AddArrayToObject(object, name);
+    for (int64_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(sentences, cJSON_CreateIntArray(ids + start[i], (int)length[i]));
 }
 
 enum qkv_status bench_work_write(struct bench_work *work, int64_t count, const char *path,
                                  struct qkv_error *error)
 {
-    struct qkv_file_writer writer;
+    struct bytes out = {0};
     const struct qkv_batch *batch = &work->training.batch;
-    if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
-    for (int64_t i = 0; i < count; i++) {
-        if (bench_work_batch(work, i, error)) {
-            qkv_file_abandon(&writer);
-            return QKV_INVALID;
-        }
-        fputc('{', writer.file);
-        write_side(writer.file, "source", batch->count, batch->source, batch->source_start,
-                   batch->source_length);
-        fputs(", ", writer.file);
-        write_side(writer.file, "target", batch->count, batch->target_output, batch->target_start,
-                   batch->target_length);
-        fputs("}\n", writer.file);
+    enum qkv_status status = QKV_OK;
+    for (int64_t i = 0; i < count && !status; i++) {
+        status = bench_work_batch(work, i, error);
+        if (status) break;
+        cJSON *object = cJSON_CreateObject();
+        add_side(object, "source", batch->count, batch->source, batch->source_start, batch->source_length);
+        add_side(object, "target", batch->count, batch->target_output, batch->target_start,
+                 batch->target_length);
+        char *text = cJSON_PrintUnformatted(object);
+        out.failed = out.failed || !text;
+        if (text) qkv_bytes_format(&out, "%s\n", text);
+        cJSON_free(text);
+        cJSON_Delete(object);
     }
     qkv_training_plan_epoch(&work->training); /* the first one again */
-    return qkv_file_commit(&writer, error);
+    if (!status) return write_output(path, &out, error);
+    free(out.data);
+    return status;
 }
 
 void bench_work_release(struct bench_work *work)
