@@ -247,7 +247,7 @@ static enum qkv_status write_log_probs(const struct evaluation *e, struct qkv_er
 
 /* ---- evaluating ---- */
 
-/* True when translations are joined to plain text, without spaces around punctuation marks that are tokens of their own. */
+/* True when translations are joined to text as people write it, if the training text was. */
 static bool joins_text(const struct qkv_text_config *text)
 {
     return text->split_punctuation && text->level != QKV_LEVEL_CHAR;

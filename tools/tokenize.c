@@ -80,7 +80,8 @@ const struct command command_tokenize = {
     .description =
         "Prints the tokens of each line of FILE with a space between, as the model of RUN reads them: "
         "words, characters, or pieces of words (data.src.level). A piece that ends in `@@` goes on with "
-        "the next one; `▁` stands for white space. Tokens that are not in the vocabulary, which the model "
+        "the next one; `▁` stands for white space, and `￭` at an end of a token says that no space is there. "
+        "Tokens that are not in the vocabulary, which the model "
         "reads as `<unk>`, are named on standard error, those of the first ten lines that have any.\n",
     .examples = "  echo \"the cat is sleeping\" | qkv tokenize runs/toy_en_es\n"
                 "  qkv tokenize runs/toy_en_es lines.es --side trg\n",

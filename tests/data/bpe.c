@@ -312,14 +312,23 @@ Test(bpe, splits_punctuation_before_it_cuts_words)
     cr_assert_eq(qkv_tokenize(&tokens, &text, line, sizeof line - 1, &error), QKV_OK);
     for (int64_t i = 0; i < tokens.count; i++)
         shown = format("%s%d %s, ", shown, (int)tokens.word[i], tokens.token[i]);
-    cr_expect_str_eq(shown, "0 It'@@, 0 s, 1 s@@, 1 o, 1 ,, 2 @, 2 @, 3 x, ");
+    cr_expect_str_eq(shown, "0 It'@@, 0 s, 1 s@@, 1 o, 1 ￭,, 2 @, 2 ￭@, 3 x, ");
     struct qkv_arena arena = {0};
     cr_expect_str_eq(qkv_detokenize(&text, 5, tokens.token, &arena), "It's so,");
     /* A translation can end in the middle of a word, and @@ alone is a word. */
-    static const char *const odd[] = {"a@@", "b", "@@", "c@@"};
-    cr_expect_str_eq(qkv_detokenize(&text, 4, odd, &arena), "ab@@c"); /* no space around @ */
+    static const char *const odd[] = {"a@@", "b", "￭@@￭", "￭(@@", "c@@"};
+    cr_expect_str_eq(qkv_detokenize(&text, 4, odd, &arena), "ab@@(");
+    cr_expect_str_eq(qkv_detokenize(&text, 5, odd, &arena), "ab@@(c");
     qkv_arena_release(&arena);
     qkv_tokens_release(&tokens);
+}
+
+/* A last piece that ends in @@ is marked, so that it does not look unfinished; the word is cut as ever. */
+Test(bpe, keeps_words_that_look_like_pieces)
+{
+    load("#version: 0.2\no @\no@ @</w>\n");
+    cr_expect_str_eq(pieces(bpe, "foo@@ @@ a@@\uFE0E o@@x"),
+                     "f@@ o@@ o@@\uFE0E @@@ @ a@@ @@@ @@@ \uFE0E o@@@ @@@ x");
 }
 
 /* A word of a million characters takes no longer than a million words. */

@@ -59,10 +59,10 @@ Test(sentence, reads_marks_that_look_alike_as_the_vocabulary_has_them)
         {"a isn't", "a\u2019s isn\u2019t", "[a\u2019s] isn't"},
         {"don\u2019t isn't", "don\u2019t isn\u2019t", "don\u2019t isn't"}, /* each word by itself */
         {"don\u2019t it", "don't ain't it", "don\u2019t [ain't] it"},
-        {"a b \"", "\u201Ca\u201D \u201Eb\u201C", "\" a \" \" b \""},
-        {"\u201C ' a isn't", "\u201Cisn\u2019t\u201D a", "\u201C isn't [\u201D] a"},
+        {"a b \"\uFFED", "\u201Ca\u201D \u201Eb\u201C", "\"\uFFED a \uFFED\" \"\uFFED b \uFFED\""},
+        {"\u201C ' a isn't", "\u201Cisn\u2019t\u201D a", "\u201C\uFFED isn't [\uFFED\u201D] a"},
         {"a - co-op", "a \u2013 co\u2011op \u2014 co\u2010op", "a - co-op - co-op"},
-        {"1990 1995 \u2013", "1990\u20131995", "1990 \u2013 1995"},
+        {"1990 1995 \u2013", "1990\u20131995", "1990 \uFFED\u2013\uFFED 1995"},
         {"a", "", ""},
         {"a", "\u2019", "[\u2019]"},
     };

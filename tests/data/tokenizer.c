@@ -16,6 +16,10 @@ static const struct qkv_text_config words = {.lang = "en"};
 static const struct qkv_text_config cut = {.lang = "en", .split_punctuation = true};
 static const struct qkv_text_config lower = {.lang = "de", .lowercase = true, .split_punctuation = true};
 static const struct qkv_text_config french = {.lang = "fr", .split_punctuation = true};
+/* As runs of format 1 have them. */
+static const struct qkv_text_config plain = {.lang = "en", .split_punctuation = true, .plain_marks = true};
+static const struct qkv_text_config plain_french = {
+    .lang = "fr", .split_punctuation = true, .plain_marks = true};
 static const struct qkv_text_config chars = {.lang = "en", .level = QKV_LEVEL_CHAR};
 static const struct qkv_text_config lower_chars = {.level = QKV_LEVEL_CHAR, .lowercase = true};
 
@@ -52,34 +56,34 @@ Test(tokenizer, splits_at_every_unicode_white_space)
 
 Test(tokenizer, makes_punctuation_marks_tokens)
 {
-    expect(&cut, "Hello, world!", "Hello|,|world|!");
-    expect(&cut, "¿Qué? ¡No! (sí)", "¿|Qué|?|¡|No|!|(|sí|)");
-    expect(&cut, "«Oui\u00A0!»", "«|Oui|!|»");
-    expect(&cut, "wait...what?!", "wait|.|.|.|what|?|!");
-    expect(&cut, "a+b=c €5 50% x_y", "a|+|b|=|c|€|5|50|%|x|_|y");
-    expect(&cut, "„Ja“, sagte er", "„|Ja|“|,|sagte|er");
+    expect(&cut, "Hello, world!", "Hello|￭,|world|￭!");
+    expect(&cut, "¿Qué? ¡No! (sí)", "¿￭|Qué|￭?|¡￭|No|￭!|(￭|sí|￭)");
+    expect(&cut, "«Oui\u00A0!»", "«￭|Oui|!|￭»");
+    expect(&cut, "wait...what?!", "wait|￭.|￭.|￭.￭|what|￭?|￭!");
+    expect(&cut, "a+b=c €5 50% x_y", "a|￭+￭|b|￭=￭|c|€￭|5|50|￭%|x|￭_￭|y");
+    expect(&cut, "„Ja“, sagte er", "„￭|Ja|￭“|￭,|sagte|er");
     expect(&cut, "…", "…");
 }
 
 Test(tokenizer, keeps_marks_inside_a_word)
 {
-    expect(&cut, "don't o’clock 'quoted' dogs'", "don't|o’clock|'|quoted|'|dogs|'");
-    expect(&cut, "rock'n'roll don''t", "rock'n'roll|don|'|'|t");
-    expect(&cut, "peut-être Vor- und -x a--b", "peut-être|Vor-|und|-|x|a|-|-|b");
-    expect(&cut, "3.14 1,000 10:30 a,b x:y end.", "3.14|1,000|10:30|a|,|b|x|:|y|end|.");
-    expect(&cut, "8:00 p.m. in EE.UU. col·lega", "8:00|p.m|.|in|EE.UU|.|col·lega");
+    expect(&cut, "don't o’clock 'quoted' dogs'", "don't|o’clock|'￭|quoted|￭'|dogs|￭'");
+    expect(&cut, "rock'n'roll don''t", "rock'n'roll|don|￭'|￭'￭|t");
+    expect(&cut, "peut-être Vor- und -x a--b", "peut-être|Vor-|und|-￭|x|a|￭-|￭-￭|b");
+    expect(&cut, "3.14 1,000 10:30 a,b x:y end.", "3.14|1,000|10:30|a|￭,￭|b|x|￭:￭|y|end|￭.");
+    expect(&cut, "8:00 p.m. in EE.UU. col·lega", "8:00|p.m|￭.|in|EE.UU|￭.|col·lega");
     expect(&cut, "२,३ ٣,٤", "२,३|٣,٤");
 }
 
 Test(tokenizer, splits_elided_words_in_languages_with_elision)
 {
-    expect(&french, "l'homme d’eau aujourd'hui 'oui'", "l'|homme|d’|eau|aujourd'|hui|'|oui|'");
-    expect(&french, "Qu'est-ce que c'est ?", "Qu'|est-ce|que|c'|est|?");
+    expect(&french, "l'homme d’eau aujourd'hui 'oui'", "l'￭|homme|d’￭|eau|aujourd'￭|hui|'￭|oui|￭'");
+    expect(&french, "Qu'est-ce que c'est ?", "Qu'￭|est-ce|que|c'￭|est|?");
     struct qkv_text_config canada = french, frisian = french, nothing = french;
     canada.lang = "fr-CA";
     frisian.lang = "fry";
     nothing.lang = NULL;
-    expect(&canada, "l'eau", "l'|eau");
+    expect(&canada, "l'eau", "l'￭|eau");
     expect(&frisian, "l'eau", "l'eau");
     expect(&nothing, "l'eau", "l'eau");
 }
@@ -103,12 +107,12 @@ Test(tokenizer, gives_the_same_tokens_for_composed_and_decomposed_text)
     expect(&words, "\u212B A\u030A", "\u00C5|\u00C5");
     expect(&chars, "e\u0301", "\u00E9");
     expect(&chars, "q\u0308x", "q\u0308|x");
-    expect(&cut, "q\u0308x!\u0301y", "q\u0308x|!\u0301|y");
+    expect(&cut, "q\u0308x!\u0301y", "q\u0308x|\uFFED!\u0301\uFFED|y");
 }
 
 Test(tokenizer, splits_east_asian_punctuation)
 {
-    expect(&cut, "今日は、いい天気。", "今日は|、|いい天気|。");
+    expect(&cut, "今日は、いい天気。", "今日は|￭、￭|いい天気|￭。");
     expect(&chars, "今日　は", "今|日|▁|は");
 }
 
@@ -116,9 +120,9 @@ Test(tokenizer, keeps_emoji_whole)
 {
     const char *family = "\U0001F468\u200D\U0001F469\u200D\U0001F467", *thumb = "\U0001F44D\U0001F3FD";
     const char *flags = "\U0001F1EB\U0001F1F7\U0001F1E9\U0001F1EA";
-    expect(&cut, format("ok%s%s!", family, thumb), format("ok|%s|%s|!", family, thumb));
+    expect(&cut, format("ok%s%s!", family, thumb), format("ok|￭%s|￭%s|￭!", family, thumb));
     expect(&chars, format("a%s%s", family, thumb), format("a|%s|%s", family, thumb));
-    expect(&cut, flags, "\U0001F1EB\U0001F1F7|\U0001F1E9\U0001F1EA");
+    expect(&cut, flags, "\U0001F1EB\U0001F1F7|\uFFED\U0001F1E9\U0001F1EA");
     expect(&chars, flags, "\U0001F1EB\U0001F1F7|\U0001F1E9\U0001F1EA");
     expect(&chars, "©\u200D!", "©\u200D|!");
 }
@@ -188,7 +192,7 @@ Test(tokenizer, splits_lines_of_any_length)
     struct qkv_tokens tokens = {0};
     cr_assert_eq(qkv_tokenize(&tokens, &cut, line, 4 * (size_t)COUNT, &error), QKV_OK);
     cr_assert_eq(tokens.count, COUNT);
-    cr_assert_str_eq(tokens.token[1], "!");
+    cr_assert_str_eq(tokens.token[1], "￭!");
     /* The same storage again, for something short. */
     cr_assert_eq(qkv_tokenize(&tokens, &cut, "x y", 3, &error), QKV_OK);
     cr_assert_eq(tokens.count, 2);
@@ -236,12 +240,13 @@ Test(detokenizer, says_which_word_each_token_is_part_of)
                                  cut_pieces = {
                                      .lang = "en", .level = QKV_LEVEL_BPE, .split_punctuation = true};
     expect_token_words(&words, "Hello|,|world", "0 1 2");
-    expect_token_words(&cut, "¿|Qué|?|¡|No|!|(|sí|)|.", "0 0 0 1 1 1 2 2 2 2");
-    expect_token_words(&french, "l'|homme|,|oui|!", "0 0 0 1 2");
+    expect_token_words(&plain, "¿|Qué|?|¡|No|!|(|sí|)|.", "0 0 0 1 1 1 2 2 2 2");
+    expect_token_words(&cut, "¿￭|Qué|￭?|¡￭|No|￭!|(￭|sí|￭)|￭.", "0 0 0 1 1 1 2 2 2 2");
+    expect_token_words(&plain_french, "l'|homme|,|oui|!", "0 0 0 1 2");
     expect_token_words(&chars, "H|i|▁|y|ou|▁|▁|z", "0 0 . 1 1 . . 2");
     expect_token_words(&chars, "▁|a", ". 0");
     expect_token_words(&pieces, "lo@@|w@@|er|@@|a@@|,|b@@", "0 0 0 1 2 2 3");
-    expect_token_words(&cut_pieces, "lo@@|w|,|b@@|e|!", "0 0 0 1 1 1");
+    expect_token_words(&cut_pieces, "lo@@|w|￭,|b@@|e|￭!", "0 0 0 1 1 1");
     expect_token_words(&pieces, "", "");
     struct qkv_text_config wrong = {.level = (enum qkv_level)99};
     struct qkv_arena arena = {0};
@@ -257,42 +262,111 @@ Test(detokenizer, joins_words_and_characters)
     expect_text(&cut, "", "");
 }
 
-Test(detokenizer, writes_spaces_around_punctuation)
+/* ---- tokens with joiners ---- */
+
+Test(detokenizer, joins_where_a_token_says_so)
 {
-    expect_text(&cut, "¿|Qué|?|¡|No|!|(|sí|)|.", "¿Qué? ¡No! (sí).");
-    expect_text(&cut, "wait|.|.|.|what|?|!", "wait... what?!");
-    expect_text(&cut, "and|/|or|a|@|b|#|1|50|%|x|_|y", "and/or a@b #1 50% x_y");
-    expect_text(&cut, "$|5|or|5|€", "$5 or 5 €");
-    expect_text(&cut, "今日は|、|いい天気|。|はい", "今日は、いい天気。はい");
-    expect_text(&cut, "a|-|b|<unk>|.", "a - b <unk>.");
-    expect_text(&cut, "l'|homme", "l' homme");
-    expect_text(&cut, "a|-|-|b|+|c|in|C|+|+", "a -- b + c in C++");
-    expect_text(&cut, "5|°|C|or|41|°|F|,|at|90|°|now", "5°C or 41°F, at 90° now");
+    expect_text(&cut, "¿￭|Qué|￭?|¡￭|No|￭!|(￭|sí|￭)|￭.", "¿Qué? ¡No! (sí).");
+    expect_text(&cut, "and|￭/￭|or|a|b|-|c", "and/or a b - c");
+    expect_text(&cut, "R|￭&￭|D|C|￭#|and|10|￭–￭|20|—￭|Hola", "R&D C# and 10–20 —Hola");
+    expect_text(&cut, "?|￭!", "?!");
+    expect_text(&french, "l'￭|homme|Oui|!", "l'homme Oui !");
+    expect_text(&words, "a|￭,|b", "a ￭, b"); /* a text that is tokenized already */
+}
+
+/* A model can write joiners at the ends of a line, and several at one boundary. */
+Test(detokenizer, joins_once_where_joiners_contradict)
+{
+    expect_text(&cut, "￭,|a|(￭", ", a (");
+    expect_text(&cut, "(￭|￭)|a|￭.￭|￭.￭|b", "() a..b");
+    expect_text(&cut, "a|￭|b|￭￭|c", "a bc"); /* none of these comes from a text */
+    expect_text(&cut, "￭", "");
+    expect_token_words(&cut, "￭,|a|(￭|b|￭,|c", "0 1 2 2 2 3");
+}
+
+Test(tokenizer, escapes_its_own_marks)
+{
+    expect(&cut, "￭a a￭b", "\uFFED\uFE0E\uFFED|a|a|\uFFED\uFFED\uFE0E\uFFED|b");
+    expect_text(&cut, "\uFFED\uFE0E\uFFED|a|a|\uFFED\uFFED\uFE0E\uFFED|b", "￭a a￭b");
+    expect(&cut, "￭\uFE0E", "￭\uFE0E\uFE0E");
+    expect_text(&cut, "￭\uFE0E\uFE0E", "￭\uFE0E");
+    expect(&words, "￭a", "￭a");
+    expect(&plain, "￭a", "￭|a");
+    expect(&chars, "a▁ b", "a|▁\uFE0E|▁|b");
+    expect_text(&chars, "a|▁\uFE0E|▁|b", "a▁ b");
+}
+
+Test(tokenizer, shows_the_plain_mark)
+{
+    struct qkv_arena arena = {0};
+    static const char *const rows[][2] = {{"￭,", ","}, {"(￭", "("}, {"￭/￭", "/"},          {"l'￭", "l'"},
+                                          {"a", "a"},  {"￭", "￭"},  {"￭\uFE0E", "￭\uFE0E"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        cr_expect_str_eq(qkv_token_shown(rows[i][0], &arena), rows[i][1]);
+    qkv_arena_release(&arena);
+}
+
+/* A mark that the vocabulary has only with other joiners is that one, rather than unknown. */
+Test(tokenizer, finds_a_mark_with_other_joiners)
+{
+    struct qkv_vocabulary vocabulary = {0};
+    const char *path = write_text(scratch("x"), "vocabulary", "<unk>\n<s>\n</s>\na\n￭?\n\"￭\n￭\"\n￭b\n");
+    expect_done(qkv_vocabulary_load(&vocabulary, path, &error), &error);
+    static const struct {
+        const char *token;
+        int32_t id;
+    } rows[] = {{"￭?", 4}, {"?", 4}, {"￭?￭", 4}, {"?￭", 4}, {"\"￭", 5},
+                {"\"", 6}, {"b", 0}, {"￭a", 0},  {"!", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        cr_expect_eq(qkv_vocabulary_id(&vocabulary, rows[i].token), rows[i].id, "%s", rows[i].token);
+    qkv_vocabulary_release(&vocabulary);
+}
+
+/* ---- runs of format 1: tokens without joiners ---- */
+
+Test(old_runs, keep_marks_plain)
+{
+    expect(&plain, "¿Qué? (sí)", "¿|Qué|?|(|sí|)");
+    expect(&plain_french, "l'homme", "l'|homme");
+}
+
+Test(old_runs, writes_spaces_around_punctuation)
+{
+    expect_text(&plain, "¿|Qué|?|¡|No|!|(|sí|)|.", "¿Qué? ¡No! (sí).");
+    expect_text(&plain, "wait|.|.|.|what|?|!", "wait... what?!");
+    expect_text(&plain, "and|/|or|a|@|b|#|1|50|%|x|_|y", "and/or a@b #1 50% x_y");
+    expect_text(&plain, "$|5|or|5|€", "$5 or 5 €");
+    expect_text(&plain, "今日は|、|いい天気|。|はい", "今日は、いい天気。はい");
+    expect_text(&plain, "a|-|b|<unk>|.", "a - b <unk>.");
+    expect_text(&plain, "l'|homme", "l' homme");
+    expect_text(&plain, "a|-|-|b|+|c|in|C|+|+", "a -- b + c in C++");
+    expect_text(&plain, "5|°|C|or|41|°|F|,|at|90|°|now", "5°C or 41°F, at 90° now");
     expect_text(&words, "a|-|-|b", "a - - b");
 }
 
-Test(detokenizer, opens_and_closes_quotes)
+Test(old_runs, opens_and_closes_quotes)
 {
-    expect_text(&cut, "\"|Yes|,|\"|he|said|,|\"|no|.|\"", "\"Yes,\" he said, \"no.\"");
-    expect_text(&cut, "„|Ja|“|,|“|no|”|,|”|nej|”|x", "„Ja“, “no”, ”nej” x");
-    expect_text(&cut, "»|ja|«|und|«|sí|»|y", "»ja« und «sí» y");
-    expect_text(&cut, "‘|a|’|and|dogs|’|bones", "‘a’ and dogs’ bones");
-    expect_text(&cut, "‹|a|›|'|b|'|c", "‹a› 'b' c");
-    expect_text(&cut, "The|dogs|'|bones|.", "The dogs' bones.");
-    expect_text(&cut, "It|is|'|new|'|,|he|says", "It is 'new', he says");
-    expect_text(&cut, "'|The|boys|'|,|she|said", "'The boys', she said");
-    expect_text(&cut, "s|'|x", "s 'x");
+    expect_text(&plain, "\"|Yes|,|\"|he|said|,|\"|no|.|\"", "\"Yes,\" he said, \"no.\"");
+    expect_text(&plain, "„|Ja|“|,|“|no|”|,|”|nej|”|x", "„Ja“, “no”, ”nej” x");
+    expect_text(&plain, "»|ja|«|und|«|sí|»|y", "»ja« und «sí» y");
+    expect_text(&plain, "‘|a|’|and|dogs|’|bones", "‘a’ and dogs’ bones");
+    expect_text(&plain, "‹|a|›|'|b|'|c", "‹a› 'b' c");
+    expect_text(&plain, "The|dogs|'|bones|.", "The dogs' bones.");
+    expect_text(&plain, "It|is|'|new|'|,|he|says", "It is 'new', he says");
+    expect_text(&plain, "'|The|boys|'|,|she|said", "'The boys', she said");
+    expect_text(&plain, "s|'|x", "s 'x");
 }
 
-Test(detokenizer, writes_french_spacing)
+Test(old_runs, writes_french_spacing)
 {
-    expect_text(&french, "l'|homme|d’|eau", "l'homme d’eau");
-    expect_text(&french, "Quoi|?|!|Oui|;|non|:|10|%|.", "Quoi\u00A0?! Oui\u00A0; non\u00A0: 10\u00A0%.");
-    expect_text(&french, "«|Oui|!|»|,|dit-il|.", "«\u00A0Oui\u00A0!\u00A0», dit-il.");
-    expect_text(&french, "(|ah|!|)", "(ah\u00A0!)");
+    expect_text(&plain_french, "l'|homme|d’|eau", "l'homme d’eau");
+    expect_text(&plain_french, "Quoi|?|!|Oui|;|non|:|10|%|.",
+                "Quoi\u00A0?! Oui\u00A0; non\u00A0: 10\u00A0%.");
+    expect_text(&plain_french, "«|Oui|!|»|,|dit-il|.", "«\u00A0Oui\u00A0!\u00A0», dit-il.");
+    expect_text(&plain_french, "(|ah|!|)", "(ah\u00A0!)");
 }
 
-Test(detokenizer, restores_ordinary_text)
+Test(old_runs, restore_ordinary_text)
 {
     static const char *const lines[] = {
         "Don't you (really) know? It's 10:30, 3.14% of 1,000!",
@@ -300,9 +374,9 @@ Test(detokenizer, restores_ordinary_text)
         "„Vor- und Nachteile“, sagte Herr O'Neill: 5 € sind zu viel.",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        expect_text(&cut, joined(&cut, lines[i]), lines[i]);
+        expect_text(&plain, joined(&plain, lines[i]), lines[i]);
     const char *line = "Qu'est-ce que c'est\u00A0? «\u00A0L'eau\u00A0», dit-il.";
-    expect_text(&french, joined(&french, line), line);
+    expect_text(&plain_french, joined(&plain_french, line), line);
 }
 
 /* Marks are brought into their order in linear time: a million of them takes milliseconds. */

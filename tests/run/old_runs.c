@@ -67,14 +67,38 @@ Test(old_runs, resumes_where_it_stopped)
     cr_expect_str_eq(read_file(format("%s/qkv.format", trained), NULL), "1\n");
 }
 
+/* Its tokens do not record where spaces were; they are joined by rules. */
+Test(old_runs, joins_marks_as_it_did)
+{
+    static const char fixture[] = QKV_SOURCE_DIR "/tests/fixtures/run-format-1";
+    const char *translations = read_file(format("%s/translations.trg", fixture), NULL);
+    cr_expect_str_eq(run_ok("qkv translate '%s/run' <'%s/sentences.src'", fixture, fixture), translations);
+    cr_expect_str_eq(run_ok("echo \"¿Qué? l'eau\" | qkv tokenize '%s/run' --side trg -q", fixture),
+                     "¿ Qué ? l' eau\n");
+    /* A run that goes on with its vocabulary has the same tokens, and says so; one with a new vocabulary has joiners. */
+    const char *folder = scratch("marks");
+    run_ok("cp -r '%s/.' '%s'", fixture, folder);
+    static const char *const vocabulary[] = {"old", "new"}, *const tokens[] = {"¿ Qué ?\n", "¿￭ Qué ￭?\n"},
+                             *const formats[] = {"1\n", "2\n"};
+    for (int i = 0; i < 2; i++) {
+        run_ok("cd '%s' && qkv train config.yaml -q -s training.updates=1 -s training.from=run -s "
+               "training.from_vocabulary=%s -s training.model_dir=%s",
+               folder, vocabulary[i], vocabulary[i]);
+        cr_expect_str_eq(
+            run_ok("cd '%s' && echo '¿Qué?' | qkv tokenize %s --side trg -q", folder, vocabulary[i]),
+            tokens[i]);
+        cr_expect_str_eq(read_file(format("%s/%s/qkv.format", folder, vocabulary[i]), NULL), formats[i]);
+    }
+}
+
 Test(old_runs, refuses_a_newer_format)
 {
     const char *folder = copy("newer");
-    write_text(folder, "run/qkv.format", "2\n");
+    write_text(folder, "run/qkv.format", "3\n");
     /* What a newer version would write there must not be read first. */
     write_text(folder, "run/config.yaml", "unknown: 1\n");
     const char *sentence =
-        "qkv: run: is a run of format 2, but this qkv reads formats up to 1: use a newer qkv";
+        "qkv: run: is a run of format 3, but this qkv reads formats up to 2: use a newer qkv";
     static const char *const commands[] = {"translate run </dev/null", "inspect run", "attention run a",
                                            "evaluate run dev.tsv", "train config.yaml --resume"};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)

@@ -267,7 +267,7 @@ Test(score, notes_that_translations_are_joined_and_references_tokenized)
 {
     static const char *const notes[] = {
         "note: 2 of 2 references look tokenized. BLEU with the tokenizer 13a",
-        "note: 2 of 2 references look tokenized, but translations are joined"};
+        "note: 2 of 2 references look tokenized, but the translations do not: "};
     enter(tiny_task("joined"));
     write_text(".", "moses.tsv", "a b\tit &apos;s a dog .\nc d\tyes , a well @-@ known dog .\n");
     for (int joined = 0; joined < 2; joined++) {

@@ -154,6 +154,7 @@ static enum qkv_status choose_merges(struct init *init, struct qkv_bpe *bpe[2], 
     for (int side = 0; side < 2 && !status; side++) {
         struct qkv_text_config words = text_of(init, side);
         words.level = QKV_LEVEL_WORD;
+        words.plain_marks = true; /* as those that merges are learned from */
         if (plan->level[side] == QKV_LEVEL_BPE)
             status = tokenize_side(init, side, &words, &types[side], NULL, error);
     }

@@ -3,8 +3,8 @@
 
 #include "print.h"
 
+#include "data/bpe.h"
 #include "report/collect.h"
-#include "report/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,8 +43,11 @@ static bool add_words(const struct input_lines *input, const char *text, size_t 
     if (config.level == QKV_LEVEL_CHAR) return true;
     struct qkv_tokens spelled = {0};
     const char **words = qkv_arena_allocate(arena, (size_t)source->ids.length * sizeof *words), *word = NULL;
+    const struct qkv_text_config *target = &input->run->config.data.trg;
     config.level = QKV_LEVEL_WORD;
     config.lowercase = false;
+    /* They may become tokens of the target. */
+    config.plain_marks |= !target->split_punctuation || target->level == QKV_LEVEL_CHAR;
     bool done = words && !qkv_tokenize(&spelled, &config, text, size, NULL);
     for (int64_t i = 0, w = 0; done && i < source->ids.length; i++) {
         const char *token = source->texts[i];

@@ -5,10 +5,10 @@
 
 #include "config/config_keys.h"
 #include "core/text.h"
+#include "data/bpe.h"
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 #include "metrics/metric.h"
-#include "report/words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +38,7 @@ void text_notes_add_translation(struct text_notes *notes, const char *line)
 {
     notes->translations += *line != 0;
     notes->decomposed[1] += is_decomposed(line);
+    notes->tokenized_translations += qkv_looks_tokenized(line);
     notes->cased_translations += qkv_has_capitals(line);
 }
 
@@ -48,8 +49,8 @@ static void note_tokenized(const struct text_notes *notes, const struct qkv_scor
     snprintf(count, sizeof count, "note: %lld of %lld references look tokenized", (long long)notes->tokenized,
              (long long)notes->references);
     if (joined)
-        print_error("%s, but translations are joined to plain text: only BLEU with 13a or intl compares them "
-                    "rightly. Evaluate on plain text, or train with data.trg.split_punctuation: false",
+        print_error("%s, but the translations do not: only BLEU with 13a or intl compares them rightly. "
+                    "Evaluate on plain text, or train on tokenized text",
                     count);
     else if (qkv_scorer_computes(scorer, QKV_METRIC_BLEU) &&
              (tokenizer == QKV_BLEU_13A || tokenizer == QKV_BLEU_INTL))
@@ -89,7 +90,8 @@ static bool is_usual(const struct text_notes *notes, int64_t count)
 
 void text_notes_print(const struct text_notes *notes, const struct qkv_scorer *scorer, bool joined)
 {
-    if (is_usual(notes, notes->tokenized)) note_tokenized(notes, scorer, joined);
+    if (is_usual(notes, notes->tokenized))
+        note_tokenized(notes, scorer, joined && !is_usual(notes, notes->tokenized_translations));
     if (is_usual(notes, notes->writing.unspaced)) note_without_spaces(notes, scorer);
     if (!notes->decomposed[0] != !notes->decomposed[1])
         print_error(
@@ -194,9 +196,15 @@ void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentenc
 {
     if (!sentence->unknown) return;
     struct qkv_types unknown = {0};
-    for (int64_t i = 0; i < sentence->tokens.count; i++)
-        if (sentence->ids[i] == QKV_UNKNOWN && qkv_types_add(&unknown, sentence->tokens.token[i], 1) < 0)
-            return;
+    struct qkv_arena arena = {0};
+    bool done = true;
+    for (int64_t i = 0; i < sentence->tokens.count && done; i++) {
+        if (sentence->ids[i] != QKV_UNKNOWN) continue;
+        const char *token = qkv_token_shown(sentence->tokens.token[i], &arena);
+        done = token && qkv_types_add(&unknown, token, 1) >= 0;
+    }
+    qkv_arena_release(&arena);
+    if (!done) return;
     fputs("qkv: ", stderr);
     print_plain(stderr, place);
     fputs(is_target ? ": not in the target vocabulary: " : ": not in the vocabulary: ", stderr);

@@ -19,6 +19,7 @@ struct text_notes {
     struct qkv_writing writing;    /* of references */
     int64_t decomposed[2];         /* references, translations: not in Unicode's normal form C */
     int64_t translations;          /* that are not empty */
+    int64_t tokenized_translations;
     int64_t cased_references, cased_translations; /* with capitals */
 };
 
@@ -28,8 +29,8 @@ void text_notes_add_translation(struct text_notes *notes, const char *line);
 
 /* Prints notes on standard error:
  * - if at least half of the references are tokenized already, and if `joined` or the scorer's BLEU tokenizes them again.
- *   joined: the translations were joined to plain text (data.trg.split_punctuation), so that only chrF and BLEU with 13a or
- *   intl compare them correctly with such references;
+ *   joined: the translations were joined to text (data.trg.split_punctuation); if most of them do not look tokenized, only
+ *   chrF and BLEU with 13a or intl compare them correctly with such references;
  * - if at least half of the references have no spaces between words, and BLEU needs them;
  * - if references are decomposed and translations are not, or the reverse;
  * - if at least half of ten references or more have capitals and no translation has, at least half are not empty, and BLEU

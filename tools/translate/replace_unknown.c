@@ -1,10 +1,10 @@
 #include "replace_unknown.h"
 #include "core/memory.h"
 
+#include "data/bpe.h"
 #include "models/network.h"
 #include "qkv/attention_map.h"
 #include "qkv/run.h"
-#include "report/words.h"
 
 #include <string.h>
 

@@ -255,7 +255,7 @@ static bool store_int8(struct contents *contents, struct qkv_safetensor *tensor,
 static bool list_metadata(struct qkv_state *metadata, const struct qkv_optimizer_state *optimizer,
                           const struct qkv_state *state)
 {
-    qkv_state_set_integer(metadata, "qkv.format", QKV_RUN_FORMAT);
+    qkv_state_set_integer(metadata, "qkv.format", QKV_CHECKPOINT_FORMAT);
     if (optimizer) {
         qkv_state_set(metadata, "qkv.optimizer", optimizer->name);
         qkv_state_set_integer(metadata, "qkv.optimizer.updates", optimizer->updates);
@@ -369,10 +369,10 @@ static enum qkv_status check_format(const struct loading *loading)
         format < 1)
         return qkv_error_set(loading->error, "%s: is not a checkpoint of qkv: its metadata has no qkv.format",
                              loading->path);
-    if (format <= QKV_RUN_FORMAT) return QKV_OK;
+    if (format <= QKV_CHECKPOINT_FORMAT) return QKV_OK;
     return qkv_error_set(loading->error,
                          "%s: has format %lld, but this qkv reads formats up to %d: use a newer qkv",
-                         loading->path, (long long)format, QKV_RUN_FORMAT);
+                         loading->path, (long long)format, QKV_CHECKPOINT_FORMAT);
 }
 
 static enum qkv_status check_optimizer(struct loading *loading)

@@ -7,7 +7,8 @@
  * Counts are those of subword-nmt, which are approximate for rare pairs. Of pairs with equal counts, the greatest by code
  * points is taken (compared by the first symbol, then by the second). Encoding a word repeats these steps: find the
  * earliest merge that applies somewhere in the word, and apply it everywhere, from left to right. Every symbol that remains
- * is a piece; all but the last of a word are followed by `@@`: "low@@ er".
+ * is a piece; all but the last of a word are followed by `@@`: "low@@ er". A last piece that ends in @@ itself (foo@@) is
+ * followed by U+FE0E; the joiners of a word (qkv/corpus.h) are on its first and its last piece.
  *
  * A model learns little about a piece that occurs rarely. qkv_bpe_restrict makes cutting keep only frequent pieces: it undoes
  * the merges of every other piece until each part is a kept piece or one character (`--vocabulary-threshold` of
@@ -26,6 +27,9 @@
 
 /* The end of a piece that another piece of the same word follows. */
 #define QKV_BPE_CONTINUES "@@"
+
+/* The length of a token without QKV_BPE_CONTINUES, if it ends in that. */
+size_t qkv_length_in_word(const char *token);
 
 /* Learns `merges` merges, at least 1, from the words of `count` texts together; two texts: joint merges. Time grows with
  * the number of different words, not with the length of the text; memory is some 100 bytes per letter of the different

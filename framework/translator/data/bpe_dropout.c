@@ -5,6 +5,7 @@
 #include "core/numbers.h"
 #include "core/text.h"
 #include "data/bpe.h"
+#include "data/tokenizer.h"
 #include "data/unicode.h"
 
 #include <string.h>
@@ -73,6 +74,26 @@ static void *allocate(struct qkv_bpe_dropout *dropout, int64_t count, size_t siz
     return qkv_arena_allocate(&dropout->arena, (size_t)count * size);
 }
 
+/* Whether the pieces of a word differ from its symbols: it has joiners, or contains what would be escaped. */
+static bool has_marks(const struct qkv_text_config *text, const char *word)
+{
+    if (text->plain_marks) return false;
+    return (text->split_punctuation && qkv_token_bare(word).joins) || strstr(word, QKV_BPE_CONTINUES);
+}
+
+/* Writes the ids of the pieces of a word, cut without dropout, as characters that no merge has. Returns their number; -1 when
+ * there is no memory. */
+static int64_t encode_pieces(struct qkv_bpe_dropout *dropout, const struct qkv_vocabulary *vocabulary,
+                             const char *word, int32_t *characters)
+{
+    struct qkv_tokens *pieces = &dropout->tokens;
+    if (!qkv_tokens_cut(pieces, &dropout->text, word)) return -1;
+    const char *piece = pieces->text;
+    for (int64_t i = 0; i < pieces->count; i++, piece += strlen(piece) + 1)
+        characters[i] = ~qkv_vocabulary_id(vocabulary, piece);
+    return pieces->count;
+}
+
 /* Looks up the symbols of the characters of all words. Sets *longest to the characters of the longest word. */
 static bool encode_words(struct qkv_bpe_dropout *dropout, const struct qkv_vocabulary *vocabulary,
                          int64_t *longest)
@@ -86,7 +107,14 @@ static bool encode_words(struct qkv_bpe_dropout *dropout, const struct qkv_vocab
     *longest = dropout->character_start[0] = 0;
     for (int64_t i = 0; i < words->size; i++) {
         int64_t count = dropout->character_start[i];
-        for (const char *text = qkv_types_token(words, i); *text;) {
+        const char *text = qkv_types_token(words, i);
+        if (has_marks(&dropout->text, text)) {
+            int64_t pieces = encode_pieces(dropout, vocabulary, text, dropout->character + count);
+            if (pieces < 0) return false;
+            count += pieces;
+            text = "";
+        }
+        while (*text) {
             char symbol[QKV_BPE_CHARACTER_SIZE], token[QKV_BPE_CHARACTER_SIZE + sizeof QKV_BPE_CONTINUES];
             int32_t point;
             int size = qkv_point(text, &point);

@@ -19,9 +19,11 @@ static bool learns(const struct qkv_text_config *text)
     return text->level == QKV_LEVEL_BPE && !*text->bpe_codes;
 }
 
+/* Merges are those of words without joiners. */
 static void set_level_word(struct qkv_text_config *text)
 {
     if (text->level == QKV_LEVEL_BPE) text->level = QKV_LEVEL_WORD;
+    text->plain_marks = true;
 }
 
 /* Refuses a text that can be read only once. */
@@ -67,10 +69,12 @@ static enum qkv_status keep_frequent(const char *path, const struct qkv_data_con
     const struct qkv_text_config *texts[2] = {&data->src, &data->trg};
     struct qkv_corpus corpus = {0};
     struct qkv_error inner = {""};
+    struct qkv_data_config plain = *data;
+    plain.src.plain_marks = plain.trg.plain_marks = true;
     options.drop_long = options.bpe_dropout = false;
     options.types_only = true;
     enum qkv_status status = check_is_file(path, error);
-    if (!status) status = qkv_corpus_read(&corpus, path, data, options, error);
+    if (!status) status = qkv_corpus_read(&corpus, path, &plain, options, error);
     const struct qkv_types *pieces[2] = {&corpus.source.types, &corpus.target.types};
     for (int side = 0; side < 2 && !status; side++)
         if (bpe[side] && texts[side]->bpe_min_freq > 0 &&

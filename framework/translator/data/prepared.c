@@ -69,6 +69,8 @@ char *qkv_prepared_settings(const struct qkv_data_config *data)
         const char *value = qkv_value_text(key, &config, &arena);
         good = value && fprintf(stream, "%s=%s\n", key->path, value) >= 0;
     }
+    bool has_marks = data->src.split_punctuation || data->trg.split_punctuation;
+    if (good && has_marks && !data->src.plain_marks) good = fputs("joiners=true\n", stream) >= 0;
     good = stream && !fclose(stream) && good;
     qkv_arena_release(&arena);
     if (good) return text;

@@ -20,7 +20,7 @@
 
 /* The sections in their order. A section of each side is there twice: source, then target. */
 enum qkv_prepared_section_name {
-    QKV_PREPARED_SETTINGS,   /* text: `key=value` of each key of data, except paths */
+    QKV_PREPARED_SETTINGS, /* text: `key=value` of each key of data, except paths; and joiners=true, if tokens have them */
     QKV_PREPARED_VOCABULARY, /* text: as qkv_vocabulary_save writes it */
     QKV_PREPARED_MERGES =
         QKV_PREPARED_VOCABULARY + 2,               /* text: as qkv_bpe_save; empty: the level is not bpe */

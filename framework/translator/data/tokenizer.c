@@ -16,6 +16,45 @@ static const struct qkv_tokenizer *tokenizer_of(const struct qkv_text_config *te
     return (size_t)text->level < sizeof tokenizers / sizeof *tokenizers ? tokenizers[text->level] : NULL;
 }
 
+/* The character that a level adds to tokens; "": none. */
+static const char *added_mark(const struct qkv_text_config *text)
+{
+    if (text->plain_marks) return "";
+    return text->level == QKV_LEVEL_CHAR ? QKV_SPACE : text->split_punctuation ? QKV_JOINER : "";
+}
+
+/* Adds the escape behind each `added` mark of the line. Returns the number of code points; -1 when there is no memory. */
+static int64_t escape(struct qkv_tokens *tokens, int64_t count, const char *added)
+{
+    int32_t mark = 0, after;
+    int64_t marks = 0;
+    if (*added) qkv_point(added, &mark);
+    for (int64_t i = 0; i < count; i++) marks += tokens->points[i] == mark;
+    if (!marks) return count;
+    qkv_point(QKV_ESCAPE, &after);
+    if (!QKV_RESERVE(tokens->points, tokens->points_capacity, count + marks)) return -1;
+    for (int64_t from = count, to = count + marks; from < to;) {
+        int32_t point = tokens->points[--from];
+        if (point == mark) tokens->points[--to] = after;
+        tokens->points[--to] = point;
+    }
+    return count + marks;
+}
+
+/* Takes the escape behind each `added` mark away. */
+static void unescape(char *line, const char *added)
+{
+    const size_t size = strlen(added);
+    char *to = line;
+    for (const char *at = line; size && (*to = *at);) {
+        bool is_mark = !strncmp(at, added, size);
+        memmove(to, at, is_mark ? size : 1);
+        to += is_mark ? size : 1;
+        at += is_mark ? size : 1;
+        if (is_mark && qkv_is_escaped(at)) at += sizeof QKV_ESCAPE - 1;
+    }
+}
+
 enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv_text_config *text, const char *line,
                              size_t size, struct qkv_error *error)
 {
@@ -30,6 +69,7 @@ enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv_text_co
     if (QKV_RESERVE(tokens->points, tokens->points_capacity, (int64_t)size + 1))
         count = qkv_utf8_decode(line, size, tokens->points);
     if (count >= 0) count = qkv_normalize(&tokens->points, &tokens->points_capacity, count, text->lowercase);
+    if (count >= 0) count = escape(tokens, count, added_mark(text));
     if (count < 0 || !tokenizer->split(tokens, text, count)) {
         tokens->count = tokens->words = tokens->text_size = 0;
         return qkv_error_set(error, "out of memory");
@@ -69,7 +109,9 @@ static char *join(const struct qkv_text_config *text, int64_t count, const char 
     const struct qkv_tokenizer *tokenizer = tokenizer_of(text);
     if (!line || !word || !tokenizer) return NULL;
     *line = '\0';
-    return tokenizer->join(text, count, tokens, line, word, arena) ? line : NULL;
+    if (!tokenizer->join(text, count, tokens, line, word, arena)) return NULL;
+    unescape(line, added_mark(text));
+    return line;
 }
 
 static int64_t *word_numbers(int64_t count, struct qkv_arena *arena)
@@ -88,4 +130,10 @@ const int64_t *qkv_token_words(const struct qkv_text_config *text, int64_t count
 {
     int64_t *word = word_numbers(count, arena);
     return join(text, count, tokens, word, arena) ? word : NULL;
+}
+
+const char *qkv_token_shown(const char *token, struct qkv_arena *arena)
+{
+    struct qkv_bare_token bare = qkv_token_bare(token);
+    return bare.joins && bare.size ? qkv_arena_format(arena, "%.*s", (int)bare.size, bare.text) : token;
 }

@@ -9,7 +9,8 @@
 
 enum {
     UNKNOWN = -1 /* a character that occurs in no merge */,
-    MERGED = -2 /* a piece that has become part of its left neighbour */
+    MERGED = -2 /* a piece that has become part of its left neighbour */,
+    ESCAPE = 0xFE0E /* QKV_ESCAPE */
 };
 
 /* A piece of the current word, at the index of its first character. */
@@ -139,9 +140,16 @@ static void split_pieces(struct qkv_tokens *tokens, const struct qkv_bpe *bpe, i
     }
 }
 
-/* Adds the pieces of the word points[first .. end-1]. */
+/* Whether points[first .. end-1] end as a piece does that another one follows, escaped or not. */
+static bool looks_continued(const int32_t *points, int64_t first, int64_t end)
+{
+    while (end > first && points[end - 1] == ESCAPE) end--;
+    return end - first > 2 && points[end - 1] == '@' && points[end - 2] == '@';
+}
+
+/* Adds the pieces of the word points[first .. end-1]. The first and the last one have its joiners. */
 static bool add_pieces(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t first,
-                       int64_t end)
+                       int64_t end, int joins)
 {
     int32_t count = (int32_t)(end - first);
     /* At most one candidate per character at first, and two more for each merge, which removes a piece. */
@@ -153,10 +161,26 @@ static bool add_pieces(struct qkv_tokens *tokens, const struct qkv_text_config *
     split_pieces(tokens, text->bpe, count);
     for (int32_t at = 0, next; at >= 0; at = next) {
         next = tokens->pieces[at].next;
-        if (!qkv_tokens_add(tokens, first + at, next < 0 ? end : first + next)) return false;
-        if (next >= 0 && !qkv_tokens_end_with(tokens, QKV_BPE_CONTINUES)) return false;
+        int64_t piece_end = next < 0 ? end : first + next;
+        bool escapes = !text->plain_marks && looks_continued(tokens->points, first + at, piece_end);
+        const char *before = !at && (joins & QKV_JOINS_LEFT) ? QKV_JOINER : "",
+                   *after = next >= 0                   ? QKV_BPE_CONTINUES
+                            : (joins & QKV_JOINS_RIGHT) ? QKV_JOINER
+                            : escapes                   ? QKV_ESCAPE
+                                                        : "";
+        if (!qkv_tokens_add(tokens, before, first + at, piece_end, after)) return false;
     }
     return true;
+}
+
+bool qkv_tokens_cut(struct qkv_tokens *tokens, const struct qkv_text_config *text, const char *word)
+{
+    struct qkv_bare_token bare = {word, strlen(word), 0};
+    if (text->split_punctuation && !text->plain_marks) bare = qkv_token_bare(word);
+    tokens->count = tokens->text_size = 0;
+    if (!QKV_RESERVE(tokens->points, tokens->points_capacity, (int64_t)bare.size)) return false;
+    int64_t count = qkv_utf8_decode(bare.text, bare.size, tokens->points);
+    return add_pieces(tokens, text, 0, count, bare.joins);
 }
 
 static bool split(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count)
@@ -166,12 +190,22 @@ static bool split(struct qkv_tokens *tokens, const struct qkv_text_config *text,
 
 /* ---- joining pieces ---- */
 
-/* The length of a piece without @@; *continues becomes true if there was one. A token that is only @@ is a word. */
-static size_t piece_length(const char *token, bool *continues)
+/* A token that is only @@ is a word. */
+size_t qkv_length_in_word(const char *token)
 {
     size_t length = strlen(token), mark = sizeof QKV_BPE_CONTINUES - 1;
-    *continues = length > mark && !strcmp(token + length - mark, QKV_BPE_CONTINUES);
-    return *continues ? length - mark : length;
+    bool continues = length > mark && !strcmp(token + length - mark, QKV_BPE_CONTINUES);
+    return continues ? length - mark : length;
+}
+
+/* The length of the text of a last piece, which loses the escape of @@. */
+static size_t last_length(const char *token)
+{
+    const size_t escape = sizeof QKV_ESCAPE - 1;
+    size_t length = strlen(token), end = length;
+    while (end > escape && qkv_is_escaped(token + end - escape)) end -= escape;
+    bool is_escaped = end < length && end > 2 && !memcmp(token + end - 2, QKV_BPE_CONTINUES, 2);
+    return is_escaped ? length - escape : length;
 }
 
 /* Joins pieces to tokens of level word (`words`), and these to a line. As in struct qkv_tokens, `word` is the number of the
@@ -191,7 +225,9 @@ static bool join(const struct qkv_text_config *text, int64_t count, const char *
     for (int64_t i = 0; i < count; i++) {
         if (!continues) words[word_count++] = end;
         word[i] = word_count - 1;
-        size_t length = piece_length(tokens[i], &continues);
+        size_t length = qkv_length_in_word(tokens[i]);
+        continues = tokens[i][length];
+        if (!continues && !text->plain_marks) length = last_length(tokens[i]);
         memcpy(end, tokens[i], length);
         end += length;
         if (!continues || i + 1 == count) *end++ = '\0';

@@ -7,9 +7,9 @@
 
 /* ---- the storage of tokens ---- */
 
-/* Finds the first word at or after *end. Sets *first and *end: the word is points[*first ..
- * *end-1]. False when there is none. */
-static bool next_word(const struct qkv_tokens *tokens, int64_t count, int64_t *first, int64_t *end)
+/* Finds the first chunk between white space at or after *end. Sets *first and *end: the chunk is points[*first .. *end-1].
+ * False when there is none. */
+static bool next_chunk(const struct qkv_tokens *tokens, int64_t count, int64_t *first, int64_t *end)
 {
     *first = *end;
     while (*first < count && qkv_is_space(tokens->points[*first])) ++*first;
@@ -17,30 +17,27 @@ static bool next_word(const struct qkv_tokens *tokens, int64_t count, int64_t *f
     return *end > *first;
 }
 
-/* Makes room for one more token and `size` bytes of text. */
-static bool reserve(struct qkv_tokens *tokens, int64_t size)
+/* Appends a text and its NUL at `end`; returns where the NUL is. */
+static char *append(char *end, const char *text)
 {
-    return QKV_RESERVE(tokens->token, tokens->token_capacity, tokens->count + 1) &&
-           QKV_RESERVE(tokens->word, tokens->word_capacity, tokens->count + 1) &&
-           QKV_RESERVE(tokens->text, tokens->text_capacity, tokens->text_size + size);
+    size_t size = strlen(text);
+    memcpy(end, text, size + 1);
+    return end + size;
 }
 
-/* qkv_tokenize sets tokens->token when the line is complete: until then, reserve() can move tokens->text. */
-bool qkv_tokens_add(struct qkv_tokens *tokens, int64_t first, int64_t end)
+/* qkv_tokenize sets tokens->token when the line is complete: until then, tokens->text can move. */
+bool qkv_tokens_add(struct qkv_tokens *tokens, const char *before, int64_t first, int64_t end,
+                    const char *after)
 {
-    if (!reserve(tokens, 4 * (end - first) + 1)) return false;
-    char *text = tokens->text + tokens->text_size;
-    tokens->text_size += qkv_utf8_encode(tokens->points + first, end - first, text) + 1 - text;
+    int64_t size = (int64_t)(strlen(before) + strlen(after)) + 4 * (end - first) + 1;
+    if (!QKV_RESERVE(tokens->token, tokens->token_capacity, tokens->count + 1) ||
+        !QKV_RESERVE(tokens->word, tokens->word_capacity, tokens->count + 1) ||
+        !QKV_RESERVE(tokens->text, tokens->text_capacity, tokens->text_size + size))
+        return false;
+    char *text = append(tokens->text + tokens->text_size, before);
+    text = append(qkv_utf8_encode(tokens->points + first, end - first, text), after);
+    tokens->text_size = text + 1 - tokens->text;
     tokens->word[tokens->count++] = tokens->words;
-    return true;
-}
-
-bool qkv_tokens_end_with(struct qkv_tokens *tokens, const char *end)
-{
-    int64_t size = (int64_t)strlen(end);
-    if (!reserve(tokens, size)) return false;
-    memcpy(tokens->text + tokens->text_size - 1, end, (size_t)size + 1);
-    tokens->text_size += size;
     return true;
 }
 
@@ -53,14 +50,6 @@ void qkv_tokens_release(struct qkv_tokens *tokens)
     free(tokens->pieces);
     free(tokens->candidates);
     *tokens = (struct qkv_tokens){0};
-}
-
-/* Appends a text and its NUL at `end`; returns where the NUL is. */
-static char *append(char *end, const char *text)
-{
-    size_t size = strlen(text);
-    memcpy(end, text, size + 1);
-    return end + size;
 }
 
 /* ---- level word: white space separates tokens, and on request punctuation marks are tokens ---- */
@@ -81,47 +70,53 @@ static bool stays_inside(const int32_t *points, int64_t i, int64_t end)
            qkv_is_digit(points[i + 1]);
 }
 
-/* Splits points[first .. end-1], which has no white space, at its punctuation. */
-static bool split_word(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t first,
-                       int64_t end, qkv_add_word *add)
+/* The end of the mark or word that begins at `first` in a chunk, which ends at `end`. */
+static int64_t token_end(const int32_t *points, int64_t first, int64_t end, bool has_elision)
+{
+    if (qkv_is_punctuation(points[first])) return qkv_character_end(points, first, end);
+    int64_t i = first + 1;
+    for (; i < end && (!qkv_is_punctuation(points[i]) || stays_inside(points, i, end)); i++)
+        if (has_elision && qkv_is_apostrophe(points[i])) return i + 1;
+    return i;
+}
+
+/* Splits the chunk points[first .. end-1] at its punctuation. Each boundary between two of its tokens is recorded by one
+ * joiner: by that of the mark after it, but before the first word of the chunk, and before any other word, by that of the
+ * token before it. */
+static bool split_chunk(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t first,
+                        int64_t end, qkv_add_word *add)
 {
     const int32_t *points = tokens->points;
-    bool has_elision = qkv_language(text->lang)->has_elision;
-    int64_t token = first; /* start of the current token */
-    for (int64_t i = first; i < end;) {
-        int64_t next = i + 1;
-        bool mark = qkv_is_punctuation(points[i]);
-        if (mark && i > token && stays_inside(points, i, end)) {
-            if (has_elision && qkv_is_apostrophe(points[i])) {
-                if (!add(tokens, text, token, next)) return false;
-                token = next;
-            }
-        } else if (mark) {
-            if (i > token && !add(tokens, text, token, i)) return false;
-            next = qkv_character_end(points, i, end);
-            if (!add(tokens, text, i, next)) return false;
-            token = next;
-        }
-        i = next;
+    bool has_elision = qkv_has_elision(text->lang);
+    int64_t word = first; /* the first one; without words, `first` */
+    while (word < end && qkv_is_punctuation(points[word])) word = qkv_character_end(points, word, end);
+    if (word == end) word = first;
+    for (int64_t token = first, next; token < end; token = next) {
+        next = token_end(points, token, end, has_elision);
+        bool left = token > first && token >= word && qkv_is_punctuation(points[token]);
+        bool right = next < end && (next <= word || !qkv_is_punctuation(points[next]));
+        int joins = text->plain_marks ? 0 : (left ? QKV_JOINS_LEFT : 0) | (right ? QKV_JOINS_RIGHT : 0);
+        if (!add(tokens, text, token, next, joins)) return false;
     }
-    return end <= token || add(tokens, text, token, end);
+    return true;
 }
 
 bool qkv_tokens_split_words(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count,
                             qkv_add_word *add)
 {
-    for (int64_t first, end = 0; next_word(tokens, count, &first, &end); tokens->words++)
-        if (text->split_punctuation ? !split_word(tokens, text, first, end, add)
-                                    : !add(tokens, text, first, end))
+    for (int64_t first, end = 0; next_chunk(tokens, count, &first, &end); tokens->words++)
+        if (text->split_punctuation ? !split_chunk(tokens, text, first, end, add)
+                                    : !add(tokens, text, first, end, 0))
             return false;
     return true;
 }
 
 static bool add_word(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t first,
-                     int64_t end)
+                     int64_t end, int joins)
 {
     (void)text;
-    return qkv_tokens_add(tokens, first, end);
+    return qkv_tokens_add(tokens, joins & QKV_JOINS_LEFT ? QKV_JOINER : "", first, end,
+                          joins & QKV_JOINS_RIGHT ? QKV_JOINER : "");
 }
 
 static bool split_words(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count)
@@ -129,135 +124,39 @@ static bool split_words(struct qkv_tokens *tokens, const struct qkv_text_config 
     return qkv_tokens_split_words(tokens, text, count, add_word);
 }
 
-/* ---- tokens to text ---- */
-
-/* How a token attaches to its neighbours. */
-enum {
-    LEFT = 1,   /* no space before it */
-    RIGHT = 2,  /* no space after it */
-    SPACED = 4, /* with French spacing, a no-break space on the side where it attaches */
-};
-
-static bool is_one_of(int32_t point, const char *set)
+struct qkv_bare_token qkv_token_bare(const char *token)
 {
-    for (int32_t member; *set;) {
-        set += qkv_point(set, &member);
-        if (member == point) return true;
+    const size_t joiner = sizeof QKV_JOINER - 1;
+    struct qkv_bare_token bare = {token, strlen(token), 0};
+    if (!strncmp(token, QKV_JOINER, joiner) && !qkv_is_escaped(token + joiner))
+        bare = (struct qkv_bare_token){token + joiner, bare.size - joiner, QKV_JOINS_LEFT};
+    if (bare.size >= joiner && !memcmp(bare.text + bare.size - joiner, QKV_JOINER, joiner)) {
+        bare.size -= joiner;
+        bare.joins |= QKV_JOINS_RIGHT;
     }
-    return false;
-}
-
-/* Families of quotation marks. Within a family, every second mark is a closing one. FAMILIES is the number of families, and
- * also stands for the family of all other characters. */
-enum { SINGLE = 1, GUILLEMET = 3, FAMILIES = 5 };
-static const char *const FAMILY[FAMILIES] = {"\"", "'‘’‚", "“”„‟", "«»", "‹›"};
-
-static int quote_family(int32_t point)
-{
-    int family = 0;
-    while (family < FAMILIES && !is_one_of(point, FAMILY[family])) family++;
-    return family;
-}
-
-/* How a punctuation mark attaches, independent of its neighbours; 0, a space on both sides, for letters and digits. */
-static int punctuation_attachment(int32_t point)
-{
-    bool wide = (point >= 0x3001 && point <= 0x303F) || (point >= 0xFF01 && point <= 0xFF65);
-    if ((wide && qkv_is_punctuation(point)) || is_one_of(point, "/@_")) return LEFT | RIGHT;
-    if (is_one_of(point, "!?;:%")) return LEFT | SPACED;
-    if (is_one_of(point, ".,…") || qkv_is_closing(point)) return LEFT;
-    return is_one_of(point, "¡¿#") || qkv_is_opening(point) ? RIGHT : 0;
-}
-
-static int32_t first_point(const char *token)
-{
-    int32_t point;
-    qkv_point(token, &point);
-    return point;
-}
-
-/* True for "l'", but not for an apostrophe alone. */
-static bool is_elided(const char *token)
-{
-    size_t size = strlen(token);
-    return (size > 1 && token[size - 1] == '\'') || (size > 3 && !strcmp(token + size - 3, "\u2019"));
-}
-
-/* Whether two neighbouring tokens are one mark, -- or ++. */
-static bool is_repeated_mark(const char *left, const char *right)
-{
-    return (!strcmp(left, "-") || !strcmp(left, "+")) && !strcmp(left, right);
-}
-
-/* How `token` attaches when `next`, which may be NULL, follows. open[family] is true between an opening and a closing quotation
- * mark of that family; if `token` is such a mark, it is flipped. */
-static int attachment(const struct qkv_language *language, const char *token, const char *next,
-                      bool open[FAMILIES])
-{
-    int32_t point;
-    int size = qkv_point(token, &point), family = quote_family(point);
-    if (family != FAMILIES && (size_t)size == strlen(token)) {
-        open[family] = !open[family] && point != 0x2019;
-        return (open[family] ? RIGHT : LEFT) | (family == GUILLEMET ? SPACED : 0);
-    }
-    if (next && (point == '$' || point == 0xA3 || point == 0xA5) && qkv_is_digit(first_point(next)))
-        return RIGHT;
-    if (language->has_elision && !qkv_is_punctuation(point) && is_elided(token)) return RIGHT;
-    if (point == 0xB0)
-        return LEFT | (next && (!strcmp(next, "C") || !strcmp(next, "F")) ? RIGHT : 0); /* 5°C */
-    if (point == '+' && next && is_repeated_mark(token, next)) return LEFT;             /* C++ */
-    return punctuation_attachment(point);
-}
-
-/* Whether token i is the apostrophe after a plural in s (the dogs' bones), and not an opening quotation mark: no second mark
- * follows that would close. */
-static bool is_possessive(const char *const *tokens, int64_t i, int64_t count, const bool open[FAMILIES])
-{
-    size_t size = i ? strlen(tokens[i - 1]) : 0;
-    if (strcmp(tokens[i], "'") != 0 || open[SINGLE] || size < 2 || tokens[i - 1][size - 1] != 's')
-        return false;
-    while (++i < count)
-        if (!strcmp(tokens[i], "'")) return false;
-    return true;
-}
-
-/* French spacing puts no space between two of these marks: "Oui ?!". */
-static bool are_sentence_ends(const char *left, const char *right)
-{
-    return (*left == '!' || *left == '?') && (*right == '!' || *right == '?');
-}
-
-/* The text between two neighbouring tokens. */
-static const char *separator(const struct qkv_language *language, const char *left, int left_attaches,
-                             const char *right, int right_attaches)
-{
-    if (is_repeated_mark(left, right)) return "";
-    bool by_left = left_attaches & RIGHT, by_right = right_attaches & LEFT;
-    if (!by_left && !by_right) return " ";
-    int attaches = by_left ? left_attaches : right_attaches;
-    return language->french_spacing && (attaches & SPACED) && !are_sentence_ends(left, right) ? "\u00A0" : "";
+    return bare;
 }
 
 static bool join_words(const struct qkv_text_config *text, int64_t count, const char *const *tokens,
                        char *line, int64_t *word, struct qkv_arena *arena)
 {
     (void)arena;
-    const struct qkv_language *language = qkv_language(text->lang);
-    bool open[FAMILIES] = {false};
-    int previous = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const char *next = i + 1 < count ? tokens[i + 1] : NULL;
-        int current = !text->split_punctuation                ? 0
-                      : is_possessive(tokens, i, count, open) ? LEFT
-                                                              : attachment(language, tokens[i], next, open);
-        const char *space = !i ? ""
-                            : text->split_punctuation
-                                ? separator(language, tokens[i - 1], previous, tokens[i], current)
-                                : " ";
-        word[i] = i ? word[i - 1] + (*space != '\0') : 0;
-        line = append(append(line, space), tokens[i]);
-        previous = current;
+    if (text->plain_marks && text->split_punctuation) {
+        qkv_join_by_rules(text, count, tokens, line, word);
+        return true;
     }
+    bool after = true; /* the token before joins this one */
+    for (int64_t i = 0; i < count; i++) {
+        struct qkv_bare_token token = {tokens[i], strlen(tokens[i]), 0};
+        if (text->split_punctuation) token = qkv_token_bare(tokens[i]);
+        bool space = !after && !(token.joins & QKV_JOINS_LEFT);
+        word[i] = i ? word[i - 1] + space : 0;
+        if (space) *line++ = ' ';
+        memcpy(line, token.text, token.size);
+        line += token.size;
+        after = token.joins & QKV_JOINS_RIGHT;
+    }
+    *line = '\0';
     return true;
 }
 
@@ -265,25 +164,17 @@ const struct qkv_tokenizer qkv_tokenizer_word = {split_words, join_words};
 
 /* ---- level char: every user-perceived character is a token ---- */
 
-static const char SPACE[] = "\u2581"; /* ▁, the token of white space */
-
-static bool add_space(struct qkv_tokens *tokens)
-{
-    if (!reserve(tokens, sizeof SPACE)) return false;
-    memcpy(tokens->text + tokens->text_size, SPACE, sizeof SPACE);
-    tokens->text_size += (int64_t)sizeof SPACE;
-    tokens->word[tokens->count++] = -1;
-    return true;
-}
-
 static bool split_characters(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count)
 {
     (void)text;
-    for (int64_t first, end = 0; next_word(tokens, count, &first, &end); tokens->words++) {
-        if (tokens->count && !add_space(tokens)) return false;
+    for (int64_t first, end = 0; next_chunk(tokens, count, &first, &end); tokens->words++) {
+        if (tokens->count) {
+            if (!qkv_tokens_add(tokens, QKV_SPACE, 0, 0, "")) return false;
+            tokens->word[tokens->count - 1] = -1;
+        }
         for (int64_t i = first, next; i < end; i = next) {
             next = qkv_character_end(tokens->points, i, end);
-            if (!qkv_tokens_add(tokens, i, next)) return false;
+            if (!qkv_tokens_add(tokens, "", i, next, "")) return false;
         }
     }
     return true;
@@ -296,7 +187,7 @@ static bool join_characters(const struct qkv_text_config *text, int64_t count, c
     (void)arena;
     int64_t next = 0; /* the word of the next character */
     for (int64_t i = 0; i < count; i++) {
-        bool space = !strcmp(tokens[i], SPACE);
+        bool space = !strcmp(tokens[i], QKV_SPACE);
         if (space && i && word[i - 1] >= 0) next++;
         word[i] = space ? -1 : next;
         line = append(line, space ? " " : tokens[i]);

@@ -8,19 +8,16 @@
 /* Every code point below is in normal form C by itself and composes with nothing before it. */
 enum { FIRST_COMBINING = 0x300 };
 
-const struct qkv_language *qkv_language(const char *lang)
+bool qkv_is_language(const char *lang, const char *code)
 {
-    static const struct qkv_language table[] = {
-        {.code = "fr", .has_elision = true, .french_spacing = true},
-        {.code = "it", .has_elision = true},
-        {.code = "ca", .has_elision = true},
-        {.code = "oc", .has_elision = true},
-    };
-    static const struct qkv_language any = {.code = ""};
     size_t size = lang ? strcspn(lang, "-_") : 0;
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (size == strlen(table[i].code) && !memcmp(lang, table[i].code, size)) return &table[i];
-    return &any;
+    return size == strlen(code) && !memcmp(lang, code, size);
+}
+
+bool qkv_has_elision(const char *lang)
+{
+    return qkv_is_language(lang, "fr") || qkv_is_language(lang, "it") || qkv_is_language(lang, "ca") ||
+           qkv_is_language(lang, "oc");
 }
 
 enum qkv_status qkv_text_refuse(const char *place, const char *text, size_t size, size_t offset,

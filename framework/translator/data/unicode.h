@@ -8,16 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Conventions of a language that follow neither from Unicode nor from the text. */
-struct qkv_language {
-    const char *code;
-    bool has_elision;    /* a token ends after an apostrophe: l'homme is l' and homme */
-    bool french_spacing; /* a no-break space before ! ? ; : % » and after « */
-};
+/* Whether the first subtag of `lang` (fr in fr-CA, fr_CA), which may be NULL, is `code`. */
+bool qkv_is_language(const char *lang, const char *code);
 
-/* Returns the conventions of a language by the first subtag of `lang` (fr in fr-CA, fr_CA); never
- * NULL. */
-const struct qkv_language *qkv_language(const char *lang);
+/* Whether a token ends after an apostrophe (l'homme is l' and homme): in French, Italian, Catalan and Occitan. */
+bool qkv_has_elision(const char *lang);
 
 /* Fails with `x.tsv:3:5: byte 0xFF is not valid UTF-8`, or `...: a NUL byte is not allowed in text`, where `place` is
  * "x.tsv:3:" and the column 5 is `offset` + 1. With an empty place, the message is `column 5: byte ...`. If the text of

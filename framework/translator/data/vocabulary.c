@@ -4,8 +4,10 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "data/lines.h"
+#include "data/tokenizer.h"
 #include "data/unicode.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -84,7 +86,16 @@ enum qkv_status qkv_vocabulary_build(struct qkv_vocabulary *vocabulary, int64_t 
 
 int32_t qkv_vocabulary_id(const struct qkv_vocabulary *vocabulary, const char *token)
 {
-    int32_t id = qkv_types_find(&vocabulary->types, token);
+    int32_t id = qkv_types_find(&vocabulary->types, token), point;
+    struct qkv_bare_token mark = qkv_token_bare(token);
+    char other[64];
+    if (mark.size) qkv_point(mark.text, &point);
+    bool is_mark = id < 0 && mark.size && mark.size < sizeof other / 2 && qkv_is_punctuation(point);
+    for (int joins = 0; id < 0 && is_mark && joins <= (QKV_JOINS_LEFT | QKV_JOINS_RIGHT); joins++) {
+        snprintf(other, sizeof other, "%s%.*s%s", joins & QKV_JOINS_LEFT ? QKV_JOINER : "", (int)mark.size,
+                 mark.text, joins & QKV_JOINS_RIGHT ? QKV_JOINER : "");
+        id = qkv_types_find(&vocabulary->types, other);
+    }
     return id < QKV_SPECIALS ? QKV_UNKNOWN : id;
 }
 

@@ -3,6 +3,7 @@
 
 #include "config/config_keys.h"
 #include "core/memory.h"
+#include "data/tokenizer.h"
 #include "models/network.h"
 #include "qkv/attention_map.h"
 #include "qkv/layers.h"
@@ -166,14 +167,15 @@ static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64
     return qkv_graph_check(collector->graph, error);
 }
 
-/* Copies the list of tokens with one special token before it, or after it; the other one is NULL. NULL when memory is
- * out. */
+/* The list of tokens as they are shown, with one special token before it, or after it; the other one, or both, are NULL. NULL
+ * when memory is out. */
 static const char *const *with_special(struct qkv_arena *arena, const char *before, const char *const *tokens,
                                        int64_t count, const char *after)
 {
     const char **all = qkv_arena_array(arena, count + 1, sizeof *all);
-    if (all && count) memcpy(all + (before != NULL), tokens, (size_t)count * sizeof *all);
     if (all) all[before ? 0 : count] = before ? before : after;
+    for (int64_t i = 0; all && i < count; i++)
+        if (!(all[i + (before != NULL)] = qkv_token_shown(tokens[i], arena))) return NULL;
     return all;
 }
 
@@ -185,8 +187,8 @@ static bool name_tokens(struct qkv_arena *arena, const struct qkv_attention_pair
         .source = with_special(arena, NULL, pair->source_tokens, pair->source.length, "</s>"),
         .source_length = pair->source.length + 1,
         .target_input = with_special(arena, "<s>", pair->target_tokens, length, NULL),
-        .target_output = is_cut(pair) ? pair->target_tokens
-                                      : with_special(arena, NULL, pair->target_tokens, length, "</s>"),
+        .target_output =
+            with_special(arena, NULL, pair->target_tokens, pair->target.length, is_cut(pair) ? NULL : "</s>"),
         .target_length = length + 1,
     };
     return report->source && report->target_input && report->target_output;

@@ -74,13 +74,6 @@ void qkv_merge_weights(const double *weights, const struct word_labels *rows,
 
 /* ---- grouping tokens ---- */
 
-size_t qkv_length_in_word(const char *token)
-{
-    size_t length = strlen(token), mark = sizeof QKV_BPE_CONTINUES - 1;
-    bool continues = length > mark && !strcmp(token + length - mark, QKV_BPE_CONTINUES);
-    return continues ? length - mark : length;
-}
-
 /* The texts of tokens without spaces between, and without their marks if `is_piece`; NULL when memory runs out. */
 static const char *join(const char *const *tokens, int64_t count, bool is_piece, struct qkv_arena *arena)
 {

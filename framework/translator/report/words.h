@@ -68,9 +68,6 @@ bool qkv_report_column_words(const struct qkv_attention_report *report, struct q
                              enum qkv_attention_kind kind, struct qkv_arena *arena,
                              struct named_words *grouped);
 
-/* The length of a piece of byte-pair encoding without the @@, which marks that the word continues. */
-size_t qkv_length_in_word(const char *token);
-
 /* The number of `tokens`, not counting a </s> at the end. */
 int64_t qkv_tokens_without_end(const char *const *tokens, int64_t count);
 

@@ -67,9 +67,10 @@ double qkv_checkpoint_loss(const struct qkv_state *state);
 
 /* ---- the folder ---- */
 
-/* Refuses a run whose format is newer than QKV_RUN_FORMAT, with a message that says what to do. A folder
- * without the file QKV_RUN_FORMAT_FILE has format 1. */
-enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error);
+/* Sets plain_marks of both sides by the format of a run. Refuses a run whose format is newer than QKV_RUN_FORMAT, with a
+ * message that says what to do. A folder without the file QKV_RUN_FORMAT_FILE has format 1. */
+enum qkv_status qkv_run_format_read(const char *folder, struct qkv_data_config *data,
+                                    struct qkv_error *error);
 
 /* Reads the merges of the sides whose level is bpe from the folder of a run, and sets `bpe` of both sides of `data`. The
  * caller frees the merges in `bpe`, also after a failure. */

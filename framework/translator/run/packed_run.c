@@ -60,6 +60,7 @@ static void add_config(struct block *block, const struct qkv_config *config)
 {
     struct qkv_arena arena = {0};
     size_t start = begin_section(block);
+    add_bytes(block, config->data.src.plain_marks ? "1" : "0", 2);
     for (int i = 0; i < qkv_config_schema.count; i++) {
         const struct qkv_key *key = &qkv_config_schema.keys[i];
         if (key->is_path) continue;
@@ -228,7 +229,9 @@ static bool is_read(const struct section *section)
 static bool read_config(struct qkv_run *run, struct section *section)
 {
     struct qkv_collector collector = {.arena = &run->arena};
-    if (qkv_config_default(&run->config, &run->arena, "")) return false;
+    const char *plain_marks = next_text(section, '\0', &run->arena);
+    if (!plain_marks || qkv_config_default(&run->config, &run->arena, "")) return false;
+    run->config.data.src.plain_marks = run->config.data.trg.plain_marks = *plain_marks == '1';
     for (char *line; (line = next_text(section, '\0', &run->arena));) {
         char *equals = strchr(line, '=');
         if (!equals) return false;

@@ -22,8 +22,9 @@ const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char
     return qkv_arena_format(arena, "%s/%s", folder, name);
 }
 
-enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error)
+enum qkv_status qkv_run_format_read(const char *folder, struct qkv_data_config *data, struct qkv_error *error)
 {
+    data->src.plain_marks = data->trg.plain_marks = true;
     struct qkv_arena arena = {0};
     char text[16] = "", *end;
     const char *path = qkv_run_file(&arena, folder, QKV_RUN_FORMAT_FILE);
@@ -42,6 +43,7 @@ enum qkv_status qkv_run_format_check(const char *folder, struct qkv_error *error
     if (end == text || *end != '\n' || format < 1)
         return qkv_error_set(error, "%s/%s: must hold a number, the version of the run's format", folder,
                              QKV_RUN_FORMAT_FILE);
+    data->src.plain_marks = data->trg.plain_marks = format < 2;
     if (format <= QKV_RUN_FORMAT) return QKV_OK;
     return qkv_error_set(error,
                          "%s: is a run of format %ld, but this qkv reads formats up to %d: use a newer qkv",
@@ -324,9 +326,12 @@ enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *confi
     const char *path = qkv_run_file(arena, folder, QKV_RUN_CONFIG);
     if (!path) return qkv_no_memory(error);
     if (!qkv_path_exists(path)) return not_a_run(folder, arena, error);
-    if (qkv_run_format_check(folder, error) || qkv_file_check(path, error)) return QKV_INVALID;
+    struct qkv_data_config format;
+    if (qkv_run_format_read(folder, &format, error) || qkv_file_check(path, error)) return QKV_INVALID;
     struct qkv_messages messages = {0};
-    if (!qkv_config_read(config, arena, path, NULL, 0, &messages)) return QKV_OK;
+    enum qkv_status code = qkv_config_read(config, arena, path, NULL, 0, &messages);
+    config->data.src.plain_marks = config->data.trg.plain_marks = format.src.plain_marks;
+    if (!code) return QKV_OK;
     return qkv_error_set(error, "%s", messages.count ? messages.text[0] : path);
 }
 

@@ -94,7 +94,10 @@ enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error
     if (qkv_config_check_run_paths(training->config, folder, error)) return QKV_INVALID;
     if (list_run_files(training, &contents, error)) return QKV_INVALID;
     bool can_resume = contents.has_last;
-    if (training->options->resume && can_resume) return qkv_run_format_check(folder, error);
+    if (training->options->resume && can_resume) {
+        struct qkv_data_config ignored;
+        return qkv_run_format_read(folder, &ignored, error);
+    }
     if (training->options->resume)
         return qkv_error_set(error, "%s: nothing to resume: there is no %s; start %s", folder, QKV_RUN_LAST,
                              contents.has_model ? "a run of another name from its model with --from"
@@ -155,7 +158,7 @@ enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_er
     const char *path = file_of(training, QKV_RUN_CONFIG), *format = file_of(training, QKV_RUN_FORMAT_FILE);
     if (!path || !format) return qkv_no_memory(error);
     if (qkv_file_begin(&writer, format, error)) return QKV_INVALID;
-    fprintf(writer.file, "%d\n", QKV_RUN_FORMAT);
+    fprintf(writer.file, "%d\n", training->config->data.src.plain_marks ? 1 : QKV_RUN_FORMAT);
     if (qkv_file_commit(&writer, error)) return QKV_INVALID;
     if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
     errno = 0;

@@ -267,8 +267,11 @@ static enum qkv_status find_merges(struct training *training, struct qkv_error *
     struct qkv_data_config *data = &training->with_merges.data;
     struct qkv_corpus_options options = qkv_train_text_options(training->config);
     const struct warm_start *from = &training->from;
-    if (from->has_old_vocabulary) return qkv_run_merges(from->run.path, data, training->bpe, error);
-    if (training->options->resume) return qkv_run_merges(training->folder, data, training->bpe, error);
+    const char *folder = from->has_old_vocabulary    ? from->run.path
+                         : training->options->resume ? training->folder
+                                                     : NULL;
+    if (folder && qkv_run_format_read(folder, data, error)) return QKV_INVALID;
+    if (folder) return qkv_run_merges(folder, data, training->bpe, error);
     options.drop_long = false; /* merges are learned from all pairs */
     return qkv_corpus_merges(data->train, data, training->bpe, options, error);
 }

@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "core/numbers.h"
+#include "data/tokenizer.h"
 #include "graph/attention_rule.h"
 #include "models/network.h"
 #include "qkv/layers.h"
@@ -191,6 +192,11 @@ static int best_words(const struct qkv_next_scores *next, int32_t ids[static NEX
     return found;
 }
 
+static const char *word_of(int32_t id)
+{
+    return page_sure((char *)qkv_token_shown(qkv_vocabulary_token(&t->run.target, id), &t->arena));
+}
+
 /* Feeds the target token by token and reads the probabilities of what follows. outputs [steps]: ids. */
 static enum qkv_status show_probabilities(int64_t steps, const int32_t *outputs)
 {
@@ -216,7 +222,7 @@ static enum qkv_status show_probabilities(int64_t steps, const int32_t *outputs)
         *log_probability += value;
         probabilities[step] = qkv_scalar_exp(value);
         for (int i = 0; i < NEXT_WORDS; i++) {
-            words[step * NEXT_WORDS + i] = i < count ? qkv_vocabulary_token(&t->run.target, ids[i]) : "";
+            words[step * NEXT_WORDS + i] = i < count ? word_of(ids[i]) : "";
             if (i < count) next_probabilities[step * NEXT_WORDS + i] = qkv_scalar_exp(values[i]);
         }
         input = outputs[step];

@@ -24,7 +24,7 @@
  * scale for each row of an embedding table (graph.h), for each column of other matrices. __metadata__ holds the state of
  * training and four keys of the format, the last two only with moments:
  *
- *     qkv.format             version of the format: QKV_RUN_FORMAT
+ *     qkv.format             version of the format: QKV_CHECKPOINT_FORMAT
  *     qkv.crc32              CRC-32 of the whole file, 8 hexadecimal digits, computed with zeros in their place
  *     qkv.optimizer          name of the optimizer, such as adam
  *     qkv.optimizer.updates  updates done, for the bias correction
@@ -72,9 +72,8 @@ QKV_API void qkv_state_release(struct qkv_state *state);
 
 /* ---- files ---- */
 
-/* Version of the format of run folders and checkpoints that this library writes. It reads this version and
- * all older ones. */
-enum { QKV_RUN_FORMAT = 1 };
+/* Version of the format of checkpoints that this library writes. It reads this version and all older ones. */
+enum { QKV_CHECKPOINT_FORMAT = 1 };
 
 /* Greatest number of moments of an optimizer. A moment is a block with one number for each parameter. */
 enum { QKV_MOMENTS_MAX = 3 };
@@ -108,7 +107,7 @@ QKV_API enum qkv_status qkv_checkpoint_save(const char *path, const struct qkv_p
  *   [64, 64], but the model has [32, 32]`;
  * - the optimizer: it was not initialised, or was made for parameters of another size or dtype; the file has no moments,
  *   those of another optimizer, or no moving average where the optimizer has one;
- * - the version: the file has a newer format than QKV_RUN_FORMAT. */
+ * - the version: the file has a newer format than QKV_CHECKPOINT_FORMAT. */
 QKV_API enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *parameters,
                                             struct qkv_optimizer_state *optimizer, struct qkv_state *state,
                                             struct qkv_error *error);

@@ -93,6 +93,9 @@ struct qkv_text_config {
     /* Not a key. Level bpe: the merges that tokenizing needs, set by qkv_run_open and qkv_corpus_merges. Not
      * owned. */
     const struct qkv_bpe *bpe;
+    /* Not a key. Tokens do not record where spaces were (qkv/corpus.h): those of runs of format 1, and those that merges are
+     * learned from. */
+    bool plain_marks;
 };
 
 struct qkv_data_config {

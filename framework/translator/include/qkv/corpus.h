@@ -35,7 +35,7 @@
  *     const struct qkv_text_config text = {.lang = "en", .level = QKV_LEVEL_WORD, .split_punctuation = true};
  *     struct qkv_tokens tokens = {0};
  *     struct qkv_error error;
- *     if (!qkv_tokenize(&tokens, &text, "I don't know.", 13, &error)) // I, don't, know, .
+ *     if (!qkv_tokenize(&tokens, &text, "I don't know.", 13, &error)) // I, don't, know, ￭.
  *         for (int64_t i = 0; i < tokens.count; i++) puts(tokens.token[i]);
  *     qkv_tokens_release(&tokens);
  *
@@ -43,6 +43,9 @@
  * With `lowercase`, every code point is then mapped to its simple lower case: ß stays ß, ẞ becomes ß, Σ becomes σ, also at
  * the end of a word. White space is every character with the Unicode property White_Space: tab, space, no-break space,
  * ideographic space and others.
+ *
+ * Joining the tokens of a text gives the text again, in normal form C (with `lowercase`, in lower case), with one space for
+ * each run of white space and none at its ends.
  *
  * Level word: white space separates tokens. With `split_punctuation`, each word is split further:
  * - letters, combining marks, digits and format characters such as the zero-width non-joiner stay together;
@@ -54,14 +57,18 @@
  * - a hyphen (-, U+2010, U+2011) stays with the word on its left: peut-être, Vor- und Nachteile;
  * - in languages with elision (`lang` is fr, it, ca or oc, alone or followed by - or _), a token ends after the
  *   apostrophe: l'homme is l' and homme.
- * The characters ' and ’ stay different.
+ * The characters ' and ’ stay different. Where no space was between two tokens, one of them has a joiner ￭ (U+FFED) on that
+ * side, as with the tokenizer of OpenNMT: the mark that follows a word (Qué ￭?), a mark before the first word (¿￭ Qué) or
+ * before a later one (and ￭/￭ or), an elided word (l'￭ homme), or the later of two marks (? ￭!). A ￭ of the text itself is
+ * escaped: U+FE0E, a variation selector, follows it.
  *
  * Level char: every user-perceived character is a token, so that no picture shows a combining mark without its letter.
- * White space between words is one token ▁ (U+2581); white space at the ends of the line is dropped. `split_punctuation`
- * has no effect.
+ * White space between words is one token ▁ (U+2581); white space at the ends of the line is dropped. A ▁ of the text itself is
+ * escaped as above. `split_punctuation` has no effect.
  *
  * Level bpe: the tokens of level word are cut into pieces by the merges that `bpe` of the config points to;
- * without them, tokenizing fails. Every piece but the last of a word ends in @@: "low@@ er". */
+ * without them, tokenizing fails. Every piece but the last of a word ends in @@: "low@@ er". A last piece that ends in @@
+ * itself is escaped. Joiners are on the first and the last piece of a mark or word, and have no effect on where it is cut. */
 
 /* The tokens of one line; the next line reuses the memory. Caller's storage; all zero is valid and empty. */
 struct qkv_tokens {
@@ -90,16 +97,12 @@ QKV_API void qkv_tokens_release(struct qkv_tokens *tokens);
 /* Joins tokens to a line of text in `arena`; NULL when memory runs out or the level is unknown. `tokens` come from
  * qkv_tokenize or from a vocabulary.
  *
- * Level char: tokens are written without space, and ▁ as a space. Level word: a space between tokens, except with
- * `split_punctuation`:
- * - no space before . , ! ? ; : … % and closing brackets, after ¿ ¡ # and opening brackets, around / @ _ and full-width
- *   (East Asian) punctuation, between $ £ ¥ and a digit, and after an elided word (l'homme);
- * - two hyphens or plus signs in a row are one mark (a -- b, C++); ° follows its number, and C or F follows it (5°C);
- * - within each family of quotation marks (" | ' ‘ ‚ | “ ” „ | « » | ‹ ›) every second mark closes, so that „so“, »so«
- *   and ”so” are all right; ’ always closes, and so does ' after a word in s if no other ' follows (the dogs' bones);
- * - in French, a no-break space before ! ? ; : % » and after «.
- * Level bpe: pieces are first joined to words: a token that ends in @@, but is longer, is joined with the next one.
- * The result is a good guess, not an inverse: tokens do not record where the spaces were. */
+ * Level char: tokens are written without space, and ▁ as a space. Level word: a space between tokens; with
+ * `split_punctuation`, none where either of two neighbours has a joiner on that side. Two joiners at one place are one, and a
+ * joiner at an end of the line has no effect. Level bpe: pieces are first joined to words: a token that ends in @@, but is
+ * longer, is joined with the next one. Escapes are taken away.
+ *
+ * Tokens of runs of format 1 have no joiners; they are joined by rules for Latin and East Asian marks. */
 QKV_API char *qkv_detokenize(const struct qkv_text_config *text, int64_t count, const char *const *tokens,
                              struct qkv_arena *arena);
 
@@ -137,7 +140,7 @@ struct qkv_vocabulary {
 };
 
 /* The id of a token of a text; QKV_UNKNOWN when the vocabulary does not have the token or it is spelled like a special
- * token. */
+ * token. A punctuation mark that the vocabulary has only with other joiners (qkv_tokenize) is that one. */
 QKV_API int32_t qkv_vocabulary_id(const struct qkv_vocabulary *vocabulary, const char *token);
 
 /* The token of an id, 0 <= id < size, else NULL; lives as long as the vocabulary. */

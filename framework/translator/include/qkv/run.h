@@ -33,6 +33,10 @@
 #include "qkv/corpus.h"
 #include "qkv/model.h"
 
+/* Version of the format of run folders that this library writes. It reads this version and all older ones; in those of format
+ * 1, punctuation marks that were split off do not record where spaces were (qkv/corpus.h). */
+enum { QKV_RUN_FORMAT = 2 };
+
 #define QKV_RUN_FORMAT_FILE   "qkv.format"
 #define QKV_RUN_CONFIG        "config.yaml"
 #define QKV_RUN_SOURCE        "source.vocabulary"
