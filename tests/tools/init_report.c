@@ -202,6 +202,17 @@ Test(init_report, says_what_the_pairs_are_like)
          {"\n  the source is tokenized (spaces before full stops, or marks such as &apos;): ",
           "\nsplit_punctuation: false\nsplit_punctuation: true\n"},
          NULL},
+        /* Text that is cut into pieces already has pieces for words. */
+        {"sed 's/dog/d@@ og/; s/^/The /' plain.tsv >bpe.tsv",
+         "bpe.tsv --src en --trg es && grep '^    level\\|^    split' bpe.yaml && grep -c lowercase: "
+         "bpe.yaml || :",
+         {"\n  the source is cut into pieces already (such as un@@): the config takes each piece as a word; "
+          "to let "
+          "qkv cut words itself, join the pieces first: sed -E 's/(@@ )|(@@ ?$)//g'\n",
+          "\n    level: word  # every piece is a token: the text is cut into pieces already\n"
+          "    split_punctuation: false  # the text is tokenized already\n"
+          "    level: word  # every word is a token\n    split_punctuation: true\n0\n"},
+         "the target is cut"},
         {":", "x.tsv", {"\n  40 pairs contain HTML"}, NULL},
         {"sed -i 's/<b> //' x.tsv", "x.tsv", {0}, "HTML"},
         {":", "plain.tsv", {0}, "same text"},

@@ -206,6 +206,9 @@ static void expect_notes(const char *const cases[][2], size_t count)
     "it "                                                                                                    \
     "the source (cut -f2 takes one column)"
 #define TOKENIZED "3 of 4 references look tokenized. BLEU with the tokenizer 13a"
+#define CUT(piece, joining)                                                                                  \
+    "the references are cut into pieces (such as " piece "), which scores count as words: join the pieces "  \
+    "of both texts first: " joining
 #define NO_SPACES "2 of 3 references have no spaces between words"
 #define CAPITALS                                                                                             \
     "the translations have no capital letters, but 6 of 12 references do: BLEU and chrF count each as an "   \
@@ -229,6 +232,13 @@ Test(score, notes_what_the_texts_may_be)
         {"score moses moses -m chrf", ""},
         {"score plain plain", ""},
         {"score plain columns", ""},
+        /* Text that a program has cut into pieces, where not every sentence has a piece; with the command that joins them. */
+        {"score bpe bpe", CUT("un@@", "sed -E 's/(@@ )|(@@ ?$)//g'")},
+        {"score wordpiece wordpiece --against bpe", CUT("##ing", "sed 's/ ##//g'")},
+        {"score sentencepiece plain.4 -m chrf", ""},
+        {"score plain.4 sentencepiece -m chrf", CUT("\u2581the", "sed 's/ //g; s/\u2581/ /g'")},
+        {"score joiner joiner", CUT("walk\uFFED", "sed -E 's/ ?\uFFED ?//g'")},
+        {"score headings headings", ""},
         {"score zh zh", NO_SPACES},
         {"score zh zh --tokenize char", ""},
         {"score zh zh -m chrf", ""},
@@ -245,6 +255,12 @@ Test(score, notes_what_the_texts_may_be)
     enter(texts("notes"));
     write_text(".", "german", "die Katze saß auf der Matte\nder Hund bellt\nnein\n");
     write_text(".", "moses", "it &apos;s a well @-@ known dog .\nI see , he said .\n\" Hi &quot; .\nyes\n");
+    write_text(".", "bpe", "yes\nthe un@@ kind\nno\n");
+    write_text(".", "wordpiece", "Yes\nwe are go ##ing\nno\n");
+    write_text(".", "sentencepiece", "\u2581Yes\n\u2581we \u2581are \u2581go ing\n\u2581no\n");
+    write_text(".", "joiner", "Yes\nwe are go\uFFED ing\nno\n");
+    write_text(".", "headings", "## Yes\n##We are going @@ home @ 8, # 9\nno\n");
+    write_text(".", "plain.4", "Yes\nwe are going\nno\n");
     write_text(".", "plain", "It's a well-known dog.\nI see, he said.\nA B. C .\nyes ?\n");
     write_text(".", "columns",
                "Hi.\tHi there.\tHi .\nA dog.\tThe dog.\tA dog .\nNo.\tNot.\tNo .\nYes.\tYeah.\tYes .\n");
@@ -280,6 +296,8 @@ Test(score, notes_that_translations_are_joined_and_references_tokenized)
         cr_expect_eq(!!strstr(outcome.error, notes[1]), joined, "%s", outcome.error);
         cr_expect(lacks(outcome.error, notes[0]));
     }
+    cr_expect(
+        shows(run("printf 'a b\tun@@ kind\n' | qkv evaluate run -").error, "cut into pieces (such as un@@)"));
     cr_expect(shows(run("for i in 1 2 3 4 5 6; do printf 'a\tA\nb\tB\n'; done | qkv evaluate run -").error,
                     "have no capital letters, but 12 of 12 references do"));
 }

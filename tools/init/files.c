@@ -43,7 +43,8 @@ static void write_side(FILE *file, const struct init *init, int side)
     const struct init_plan *plan = &init->plan;
     enum qkv_level level = plan->level[side];
     fprintf(file, "  %s:\n    lang: %s\n", side ? "trg" : "src", init->lang[side]);
-    fprintf(file, "    level: %s  # %s\n", qkv_level_name(level), why[level]);
+    fprintf(file, "    level: %s  # %s\n", qkv_level_name(level),
+            plan->is_cut[side] ? "every piece is a token: the text is cut into pieces already" : why[level]);
     if (level == QKV_LEVEL_BPE)
         fprintf(file, "    num_merges: %lld  # more: longer pieces and a larger vocabulary\n",
                 (long long)plan->merges);

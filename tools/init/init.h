@@ -29,6 +29,7 @@ struct init_plan {
     double dropout; /* chosen by the amount of data, even if the sizes are reduced for lack of time */
     enum qkv_level level[2];
     bool split_punctuation[2]; /* false: the text is tokenized */
+    bool is_cut[2];            /* the text is cut into pieces already: each is a word */
     bool is_joint;             /* both sides share their pieces of words */
     int64_t merges;            /* of a side, or of both together; 0: none */
     int64_t max_length[2];     /* tokens */

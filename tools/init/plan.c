@@ -175,7 +175,7 @@ static enum qkv_status choose_merges(struct init *init, struct qkv_bpe *bpe[2], 
 
 bool init_is_lowercase(const struct init_plan *plan, int side)
 {
-    return side == 0 && plan->level[side] == QKV_LEVEL_WORD;
+    return side == 0 && plan->level[side] == QKV_LEVEL_WORD && !plan->is_cut[side];
 }
 
 enum qkv_status init_plan_choose(struct init *init, struct qkv_error *error)
@@ -189,8 +189,11 @@ enum qkv_status init_plan_choose(struct init *init, struct qkv_error *error)
                                .validations = MAX_VALIDATIONS};
     const struct qkv_pairs_side *sides = init->facts.side;
     for (int side = 0; side < 2; side++) {
-        plan->level[side] = sides[side].has_spaces ? SIZES[row].level : QKV_LEVEL_CHAR;
-        plan->split_punctuation[side] = !sides[side].is_tokenized;
+        plan->is_cut[side] = sides[side].cut;
+        plan->level[side] = plan->is_cut[side]       ? QKV_LEVEL_WORD
+                            : sides[side].has_spaces ? SIZES[row].level
+                                                     : QKV_LEVEL_CHAR;
+        plan->split_punctuation[side] = !sides[side].is_tokenized && !plan->is_cut[side];
     }
     plan->is_joint = plan->level[0] == QKV_LEVEL_BPE && plan->level[1] == QKV_LEVEL_BPE &&
                      !strcmp(sides[0].script, sides[1].script);

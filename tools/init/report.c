@@ -2,6 +2,8 @@
 #include "init/init.h"
 #include "terminal.h"
 
+#include "data/tokenizer.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -108,6 +110,12 @@ void init_report_pairs(const struct init *init, bool is_cleaned)
                !facts->side[1].is_tokenized   ? "the source is"
                : !facts->side[0].is_tokenized ? "the target is"
                                               : "both sides are");
+    for (int side = 0; side < 2; side++)
+        if (facts->side[side].cut)
+            printf(
+                "  the %s is cut into pieces already (such as %s): the config takes each piece as a word; to "
+                "let qkv cut words itself, join the pieces first: %s\n",
+                side ? "target" : "source", facts->side[side].cut->example, facts->side[side].cut->joining);
     printf("  %.1f %% of the pairs repeat an earlier one; %.1f %% share a sentence with another\n",
            100 * (double)facts->repeated / (double)pairs->count,
            100 * (double)facts->shared / (double)pairs->count);

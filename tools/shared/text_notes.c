@@ -29,6 +29,7 @@ void text_notes_add_reference(struct text_notes *notes, const char *line)
 {
     notes->references++;
     notes->tokenized += qkv_looks_tokenized(line);
+    qkv_cuts_add(&notes->cuts, line);
     notes->decomposed[0] += is_decomposed(line);
     qkv_writing_add(&notes->writing, line);
     notes->cased_references += qkv_has_capitals(line);
@@ -90,7 +91,13 @@ static bool is_usual(const struct text_notes *notes, int64_t count)
 
 void text_notes_print(const struct text_notes *notes, const struct qkv_scorer *scorer, bool joined)
 {
-    if (is_usual(notes, notes->tokenized))
+    const struct qkv_cut_mark *cut = qkv_cuts_usual(&notes->cuts);
+    if (cut)
+        print_error(
+            "note: the references are cut into pieces (such as %s), which scores count as words: join the "
+            "pieces of both texts first: %s",
+            cut->example, cut->joining);
+    else if (is_usual(notes, notes->tokenized))
         note_tokenized(notes, scorer, joined && !is_usual(notes, notes->tokenized_translations));
     if (is_usual(notes, notes->writing.unspaced)) note_without_spaces(notes, scorer);
     if (!notes->decomposed[0] != !notes->decomposed[1])

@@ -4,6 +4,7 @@
 #ifndef QKV_TOOLS_TEXT_NOTES_H
 #define QKV_TOOLS_TEXT_NOTES_H
 
+#include "data/tokenizer.h"
 #include "metrics/metric.h"
 #include "qkv/corpus.h"
 #include "qkv/run.h"
@@ -16,6 +17,7 @@
 /* Counts of lines. Caller's storage, all zero at first. */
 struct text_notes {
     int64_t references, tokenized; /* tokenized: references that look so (qkv_looks_tokenized) */
+    struct qkv_cuts cuts;          /* references that are cut into pieces */
     struct qkv_writing writing;    /* of references */
     int64_t decomposed[2];         /* references, translations: not in Unicode's normal form C */
     int64_t translations;          /* that are not empty */
@@ -31,6 +33,7 @@ void text_notes_add_translation(struct text_notes *notes, const char *line);
  * - if at least half of the references are tokenized already, and if `joined` or the scorer's BLEU tokenizes them again.
  *   joined: the translations were joined to text (data.trg.split_punctuation); if most of them do not look tokenized, only
  *   chrF and BLEU with 13a or intl compare them correctly with such references;
+ * - if the references are cut into pieces, as by subword-nmt;
  * - if at least half of the references have no spaces between words, and BLEU needs them;
  * - if references are decomposed and translations are not, or the reverse;
  * - if at least half of ten references or more have capitals and no translation has, at least half are not empty, and BLEU

@@ -102,6 +102,7 @@ struct qkv_pairs_side {
     double script_share; /* of the letters, 0 .. 1 */
     bool has_spaces;     /* false: that script does not separate words */
     bool is_tokenized;   /* more than half of the sentences look so, for example of the tokenizer of Moses */
+    const struct qkv_cut_mark *cut; /* the sentences are cut into pieces with this mark; NULL: they are not */
 };
 
 struct qkv_pairs_statistics {

@@ -298,12 +298,14 @@ struct counts {
     bool *is_used;                /* [CODE_POINTS] */
     int64_t letters[UNKNOWN + 1]; /* by script */
     int64_t tokenized;            /* sentences that look tokenised */
+    struct qkv_cuts cuts;
 };
 
 static void count_sentence(struct qkv_pairs_side *side, struct counts *counts, const char *text)
 {
     int64_t words = qkv_utf8_count_words(text, text + strlen(text));
     counts->tokenized += qkv_looks_tokenized(text);
+    qkv_cuts_add(&counts->cuts, text);
     while (*text) {
         int32_t point;
         text += qkv_point(text, &point);
@@ -339,6 +341,7 @@ static bool describe_side(const struct qkv_pairs *pairs, int side, struct qkv_pa
     facts->script_share = letters ? (double)max / (double)letters : 0;
     facts->has_spaces = SCRIPTS[script].has_spaces;
     facts->is_tokenized = counts.tokenized * 2 > pairs->count;
+    facts->cut = qkv_cuts_usual(&counts.cuts);
     free(counts.is_used);
     return true;
 }

@@ -90,6 +90,41 @@ bool qkv_looks_tokenized(const char *line)
     return false;
 }
 
+static const struct qkv_cut_mark CUT_MARKS[QKV_CUT_MARKS] = {
+    {"", "@@", "un@@", "sed -E 's/(@@ )|(@@ ?$)//g'"},
+    {"##", "", "##ing", "sed 's/ ##//g'"},
+    {"\u2581", "", "\u2581the", "sed 's/ //g; s/\u2581/ /g'"},
+    {"", "\uFFED", "walk\uFFED", "sed -E 's/ ?\uFFED ?//g'"},
+    {"\uFFED", "", "\uFFED.", "sed -E 's/ ?\uFFED ?//g'"},
+};
+
+/* Whether a word of the line has the mark, and more. ## at the beginning of a line is that of a heading. */
+static bool has_cut(const char *line, const struct qkv_cut_mark *cut)
+{
+    size_t begins = strlen(cut->begin), ends = strlen(cut->end);
+    for (const char *word = line, *end; *word; word = end + strspn(end, " ")) {
+        end = word + strcspn(word, " ");
+        if ((size_t)(end - word) > begins + ends && !memcmp(word, cut->begin, begins) &&
+            !memcmp(end - ends, cut->end, ends) && (word > line || *cut->begin != '#'))
+            return true;
+    }
+    return false;
+}
+
+void qkv_cuts_add(struct qkv_cuts *cuts, const char *line)
+{
+    cuts->lines++;
+    for (int m = 0; m < QKV_CUT_MARKS; m++) cuts->cut[m] += has_cut(line, &CUT_MARKS[m]);
+}
+
+const struct qkv_cut_mark *qkv_cuts_usual(const struct qkv_cuts *cuts)
+{
+    enum { FEW = 20 /* plain text has such a mark in fewer than one of this many lines */ };
+    for (int m = 0; m < QKV_CUT_MARKS; m++)
+        if (cuts->cut[m] && cuts->cut[m] * FEW >= cuts->lines) return &CUT_MARKS[m];
+    return NULL;
+}
+
 bool qkv_has_capitals(const char *line)
 {
     for (int32_t point; *line;) {

@@ -77,6 +77,26 @@ const char *qkv_token_shown(const char *token, struct qkv_arena *arena);
  * contains one of the marks of Moses, @-@ or an entity such as &apos;. */
 bool qkv_looks_tokenized(const char *line);
 
+/* ---- text that a program has cut into pieces ---- */
+
+/* How pieces are marked by subword-nmt, WordPiece, SentencePiece or OpenNMT. */
+struct qkv_cut_mark {
+    const char *begin, *end; /* of a piece; one of them is "" */
+    const char *example;     /* a piece */
+    const char *joining;     /* the command that joins the pieces again */
+};
+
+/* Counts of lines. All zero at first. */
+enum { QKV_CUT_MARKS = 5 };
+struct qkv_cuts {
+    int64_t lines, cut[QKV_CUT_MARKS];
+};
+
+void qkv_cuts_add(struct qkv_cuts *cuts, const char *line);
+
+/* The mark of the pieces; NULL if the lines do not look cut. */
+const struct qkv_cut_mark *qkv_cuts_usual(const struct qkv_cuts *cuts);
+
 /* Whether a line of valid UTF-8 has a capital letter: one that `lowercase` would change. */
 bool qkv_has_capitals(const char *line);
 
