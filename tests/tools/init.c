@@ -10,31 +10,37 @@ Test(init, makes_a_config_that_trains_at_once)
 {
     enter(scratch("anki"));
     write_pairs(".", "spa.txt", 60, "%s\t%s\tCC-BY 2.0 (France) Attribution: tatoeba.org #1 (CM)\r\n");
-    cr_expect_str_eq(
-        run_ok("qkv init spa.txt --updates 6 2>&1"),
-        "spa.txt: 60 pairs in columns 1 and 2 of 3\n"
-        "  source (en): 4.0 words a sentence, at most 4; 27 different characters, Latin\n"
-        "  target (es): 3.0 words a sentence, at most 3; 23 different characters, Latin\n"
-        "  0.0 % of the pairs repeat an earlier one; 0.0 % share a sentence with another\n"
-        "  few pairs: expect good translations of sentences like these, and poor ones of others; "
-        "10,000 to 100,000 pairs are usual\n"
-        "  for example: dk dog number 10. = qw perro 10.\n"
-        "               ci dog number 30. = pu perro 30.\n"
-        "               bg dog number 50. = os perro 50.\n"
-        "split: 54 pairs to train, 3 dev, 3 test; no sentence is in two of these\n"
-        "model: 2 + 2 layers of width 64, dropout 0.3\n"
-        "tokens: words\n"
-        "training: 6 updates\n"
-        "wrote spa.train.tsv, spa.dev.tsv, spa.test.tsv, spa.yaml\n"
-        "next: qkv train spa.yaml\n");
+    cr_expect_str_eq(run_ok("qkv init spa.txt --updates 6 2>&1"),
+                     "spa.txt: 60 pairs in columns 1 and 2 of 3\n"
+                     "  source (en): 4.0 words a sentence, at most 4; 27 different characters, Latin\n"
+                     "  target (es): 3.0 words a sentence, at most 3; 23 different characters, Latin\n"
+                     "  0.0 % of the pairs repeat an earlier one; 0.0 % share a sentence with another\n"
+                     "  very few pairs: the model learns them by heart, and gives words without sense for "
+                     "other sentences, "
+                     "even for those of dev and test; with some thousand pairs it learns to translate "
+                     "sentences like them, and "
+                     "10,000 to 100,000 are usual\n"
+                     "  for example: dk dog number 10. = qw perro 10.\n"
+                     "               ci dog number 30. = pu perro 30.\n"
+                     "               bg dog number 50. = os perro 50.\n"
+                     "split: 54 pairs to train, 3 dev, 3 test; no sentence is in two of these\n"
+                     "model: 2 + 2 layers of width 64, dropout 0.3\n"
+                     "tokens: words\n"
+                     "training: 6 updates\n"
+                     "wrote spa.train.tsv, spa.dev.tsv, spa.test.tsv, spa.yaml\n"
+                     "next: qkv train spa.yaml\n");
     /* All pairs are in one of the parts, with two columns. */
     run_ok("cat spa.*.tsv | sort >all && cut -f 1,2 spa.txt | sort | cmp - all");
     cr_expect_eq(lines_of(".", "spa.dev.tsv"), 3);
     /* The command that the config names prints defaults, too. */
     cr_expect(shows(run_ok("eval \"$(sed -n 's/.*`\\(qkv config .*\\)`.*/\\1/p' spa.yaml)\""),
                     "\n  repetition_penalty: 1\n"));
+    /* What was printed before a mistake comes before it in a pipe, too. */
+    const char *piped = run_ok("head -n 3 spa.txt >few.tsv; qkv init few.tsv 2>&1 | cat");
+    cr_expect(strstr(piped, "qkv: few.tsv: has 3 pairs") > strstr(piped, "few.tsv: 3 pairs"), "%s", piped);
     cr_expect(shows(
-        run_ok("qkv train spa.yaml 2>&1 && qkv evaluate runs/spa && echo 'a dog' | qkv translate runs/spa"),
+        run_ok("qkv train spa.yaml 2>&1 && qkv evaluate runs/spa && echo 'a dog' | qkv translate runs/spa "
+               "&& qkv film runs/spa 'a dog' -o spa.png"),
         "54 training pairs, 3 dev pairs"));
 }
 

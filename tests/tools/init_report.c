@@ -160,6 +160,10 @@ Test(init_report, says_what_it_knows_of_the_languages)
 #define FEW                                                                                                  \
     "  few pairs: expect good translations of sentences like these, and poor ones of others; 10,000 to "     \
     "100,000 pairs are usual\n"
+#define VERY_FEW                                                                                             \
+    "  very few pairs: the model learns them by heart, and gives words without sense for other sentences, "  \
+    "even for those of dev and test; with some thousand pairs it learns to translate sentences like them, "  \
+    "and 10,000 to 100,000 are usual\n"
 #define REPEATED "  repeated pairs teach nothing new: remove them with --clean\n"
 #define COPIES   "\n  100.0 % of the pairs have the same text on both sides, from which a model learns to copy"
 #define MANY(count)                                                                                          \
@@ -169,8 +173,10 @@ Test(init_report, says_what_it_knows_of_the_languages)
 Test(init_report, says_what_the_pairs_are_like)
 {
     static const struct report reports[] = {
-        {":", "plain.tsv", {FEW}, REPEATED},
-        {"cat plain.tsv plain.tsv >x.tsv", "x.tsv", {FEW, REPEATED}, NULL},
+        {":", "plain.tsv", {VERY_FEW}, REPEATED},
+        {"cat plain.tsv plain.tsv >x.tsv", "x.tsv", {VERY_FEW, REPEATED}, "expect good translations"},
+        {MANY(1999), "many.tsv", {VERY_FEW}, FEW},
+        {MANY(2000), "many.tsv", {FEW}, VERY_FEW},
         {MANY(9999), "many.tsv", {FEW}, REPEATED},
         {MANY(10000), "many.tsv", {0}, FEW},
         {"{ cat plain.tsv; printf 'a<br>\tb\n'; } >x.tsv",

@@ -76,6 +76,7 @@ int print_unknown_name(const char *what, const char *given, qkv_name_lister *nam
 
 int conclude(enum qkv_status status, const struct qkv_error *error)
 {
+    if (status) fflush(stdout); /* what was printed before the mistake comes before it in a pipe, too */
     if (status && error->message[0]) print_error("%s", error->message);
     return (int)status;
 }

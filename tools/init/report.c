@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { USUAL_PAIRS = 10000, EXAMPLE_MAX = 120 /* characters of a sentence */ };
+enum { FEW_PAIRS = 2000, USUAL_PAIRS = 10000, EXAMPLE_MAX = 120 /* characters of a sentence */ };
 
 /* Says which header lines of Anki, and which columns that they name, were skipped. */
 static void report_anki(const struct qkv_pairs *pairs)
@@ -126,7 +126,12 @@ void init_report_pairs(const struct init *init, bool is_cleaned)
             pairs->columns > 2 ? ": --columns names the columns to take" : "");
     if (facts->repeated * 10 > pairs->count && !is_cleaned)
         puts("  repeated pairs teach nothing new: remove them with --clean");
-    if (pairs->count - facts->repeated < USUAL_PAIRS)
+    if (pairs->count - facts->repeated < FEW_PAIRS)
+        puts("  very few pairs: the model learns them by heart, and gives words without sense for other "
+             "sentences, "
+             "even for those of dev and test; with some thousand pairs it learns to translate sentences like "
+             "them, and 10,000 to 100,000 are usual");
+    else if (pairs->count - facts->repeated < USUAL_PAIRS)
         puts("  few pairs: expect good translations of sentences like these, and poor ones of others; 10,000 "
              "to 100,000 pairs are usual");
     if (facts->markup && !is_cleaned)

@@ -1,8 +1,9 @@
-/* Notices: warnings that training overfits, gives one translation for everything, or learns nothing from the source. A notice
+/* Notices: warnings that training overfits, gives one translation for everything, learns nothing from the source, or ends early. A notice
  * is one sentence for the listener. Notices have no effect on training and are not stored in checkpoints: a resumed training
  * knows only the losses in metrics.jsonl, and may repeat other notices. */
 #include "train/training.h"
 
+#include "metrics/metric.h"
 #include "run/training_log.h"
 
 #include "core/numbers.h"
@@ -26,6 +27,10 @@ static const double GUESSING = 0.98;
 
 /* A loss of at least so many times that of equal probabilities, with which training begins, shows at once that it diverged. */
 static const double DIVERGED = 2;
+
+/* A training still improves at its end if the last validation is better than the best one of the first EARLIER of its updates by
+ * the share STILL, and by VISIBLE. */
+static const double EARLIER = 0.75, STILL = 0.03, VISIBLE = 0.01;
 
 /* Whether a notice of this kind may be given now. If so, blocks it until the number of updates has doubled. */
 static bool is_due(struct training *training, enum notice kind)
@@ -213,6 +218,48 @@ void qkv_notice_patience(struct training *training)
         "higher model.encoder.dropout and model.decoder.dropout",
         (long long)training->progress.update, (long long)seen->best_update, seen->best_train, seen->train,
         seen->best_dev, seen->dev);
+    say(training, &sentence);
+}
+
+/* ---- an end that comes too early ---- */
+
+void qkv_notice_end(struct training *training, bool by_patience)
+{
+    const struct qkv_training_config *settings = &training->config->training;
+    const struct kept_list *best = &training->progress.kept[KEPT_BEST];
+    /* The loss may fall where early stopping by another metric lacks the patience. */
+    enum qkv_metric metric = by_patience ? QKV_METRIC_LOSS : settings->early_stopping_metric;
+    double end = (double)training->progress.update, last = (double)NAN, before = last, at = 0;
+    struct qkv_training_log log = {0};
+    struct qkv_error sentence;
+    bool is_best = best->count && best->item[0].update == training->progress.update;
+    if (end < LEAST || (!is_best && !by_patience) || !is_due(training, NOTICE_END)) return;
+    if (!qkv_training_log_read(&log, training->folder, &sentence))
+        for (int64_t i = 0; i < log.validations; i++) {
+            double update = log.validation[i].place.update;
+            last = log.validation[i].score[metric];
+            if (update > EARLIER * end || (at > 0 && !qkv_metric_is_better(metric, last, before))) continue;
+            before = last;
+            at = update;
+        }
+    qkv_training_log_release(&log);
+    if (!qkv_metric_is_better(metric, last, before) ||
+        !(fabs(last - before) > fmax(STILL * fabs(before), VISIBLE)))
+        return;
+    bool by_updates = settings->updates && training->progress.update >= settings->updates;
+    const char *key = by_patience ? "patience" : by_updates ? "updates" : "epochs";
+    int64_t value = by_patience ? settings->patience : by_updates ? settings->updates : settings->epochs;
+    /* Their learning rates depend on the last update, which --resume therefore does not change. */
+    bool is_fixed =
+        by_updates && !by_patience &&
+        (settings->scheduling == QKV_SCHEDULE_LINEAR || settings->scheduling == QKV_SCHEDULE_COSINE);
+    qkv_error_set(
+        &sentence,
+        is_fixed ? "update %.0f: the model still improves: %s of data.dev was %.2f at update %.0f, and is "
+                   "%.2f: train again with a higher training.%s"
+                 : "update %.0f: the model still improves: %s of data.dev was %.2f at update %.0f, and is "
+                   "%.2f: raise training.%s and go on, as in qkv train CONFIG --resume -s training.%s=%lld",
+        end, qkv_metric_info(metric)->title, before, at, last, key, key, 2 * (long long)value);
     say(training, &sentence);
 }
 

@@ -212,6 +212,7 @@ static enum qkv_status loop(struct training *training, enum qkv_train_end *end, 
     if (progress->update == saved && progress->validated == validated && qkv_checkpoint_is_kept(training))
         return QKV_OK; /* last.safetensors is up to date */
     if (qkv_snapshot_record(training, true, error)) return QKV_INVALID;
+    qkv_notice_end(training, *end == QKV_TRAIN_PATIENCE);
     return validate_and_save(training, error);
 }
 

@@ -63,7 +63,7 @@ struct progress {
 };
 
 /* The warnings that training may give. */
-enum notice { NOTICE_OVERFITTING, NOTICE_COLLAPSE, NOTICE_GUESSING, NOTICE_CUT, NOTICE_COUNT };
+enum notice { NOTICE_OVERFITTING, NOTICE_COLLAPSE, NOTICE_GUESSING, NOTICE_CUT, NOTICE_END, NOTICE_COUNT };
 
 /* Some successive updates. */
 struct block {
@@ -287,6 +287,9 @@ enum qkv_status qkv_notices_restore(struct training *training, struct qkv_error 
 
 /* Called when training.patience ends the training. */
 void qkv_notice_patience(struct training *training);
+
+/* Called when training ends, by its length or by training.patience. */
+void qkv_notice_end(struct training *training, bool by_patience);
 
 /* ---- for the commands ---- */
 
