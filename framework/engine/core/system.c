@@ -294,7 +294,34 @@ bool qkv_blas_is_wanted(void)
     return blas_is_wanted;
 }
 
-/* ---- bfloat16 ---- */
+/* ---- AMX and bfloat16 ---- */
+
+static bool may_use_amx;
+
+/* The permission belongs to the process. The request fails where an alternative stack for signals is too small for the tiles. */
+static void ask_for_amx(void)
+{
+#ifdef __x86_64__
+    enum { GET_PERMISSION = 0x1022, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    const unsigned tiles = 1u << 22 | 1u << 24 | 1u << 25, by_system = 1u << 27, tile_state = 3u << 17;
+    unsigned a, b, c, d, state, upper;
+    unsigned long allowed = 0;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & by_system)) return;
+    __asm__("xgetbv" : "=a"(state), "=d"(upper) : "c"(0));
+    if ((state & tile_state) != tile_state) return;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (~d & tiles)) return;
+    if (!__get_cpuid_count(0x1d, 1, &a, &b, &c, &d) || b >> 16 < 8 || (c & 0xffff) < 16) return;
+    may_use_amx = !syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) &&
+                  !syscall(SYS_arch_prctl, GET_PERMISSION, &allowed) && allowed >> TILE_DATA & 1;
+#endif
+}
+
+bool qkv_has_amx(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, ask_for_amx);
+    return may_use_amx;
+}
 
 static const char *const WAYS[] = {[QKV_BFLOAT16_BY_FLOAT32] = "float32",
                                    [QKV_BFLOAT16_BY_VDPBF16PS] = "vdpbf16ps",
@@ -319,30 +346,13 @@ enum qkv_status qkv_bfloat16_check(struct qkv_error *error)
 }
 
 #ifdef __x86_64__
-/* Whether the processor has AMX for bfloat16, and the system lets this process use it. The permission belongs to the process. The
- * request fails where an alternative stack for signals is too small for the tiles. */
-static bool has_amx(void)
-{
-    enum { GET_PERMISSION = 0x1022, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
-    const unsigned has_bfloat16 = 1u << 22, has_tiles = 1u << 24, by_system = 1u << 27, tile_state = 3u << 17;
-    unsigned a, b, c, d, state, upper;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & by_system)) return false;
-    __asm__("xgetbv" : "=a"(state), "=d"(upper) : "c"(0));
-    if ((state & tile_state) != tile_state) return false;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (~d & (has_bfloat16 | has_tiles))) return false;
-    if (!__get_cpuid_count(0x1d, 1, &a, &b, &c, &d) || b >> 16 < 8 || (c & 0xffff) < 16) return false;
-    unsigned long allowed = 0;
-    return !syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) &&
-           !syscall(SYS_arch_prctl, GET_PERMISSION, &allowed) && allowed >> TILE_DATA & 1;
-}
-
 /* On Intel's processors, vdpbf16ps has half the rate of float32 products; on AMD's, it is faster. */
 static enum qkv_bfloat16_way fastest_way(void)
 {
     int wanted = wanted_way();
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx512bf16")) return QKV_BFLOAT16_BY_FLOAT32;
-    if (wanted >= QKV_BFLOAT16_BY_AMX && has_amx()) return QKV_BFLOAT16_BY_AMX;
+    if (wanted >= QKV_BFLOAT16_BY_AMX && qkv_has_amx()) return QKV_BFLOAT16_BY_AMX;
     return wanted == QKV_BFLOAT16_BY_VDPBF16PS || (wanted == ANY && __builtin_cpu_is("amd"))
                ? QKV_BFLOAT16_BY_VDPBF16PS
                : QKV_BFLOAT16_BY_FLOAT32;

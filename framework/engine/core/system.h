@@ -51,7 +51,10 @@ static inline double qkv_clock_seconds(void)
     return 1e-9 * (double)qkv_clock_nanoseconds();
 }
 
-/* ---- bfloat16 ---- */
+/* ---- AMX and bfloat16 ---- */
+
+/* Whether the processor has AMX for bfloat16 and int8, and the system lets this process use it. The first call asks it to. */
+bool qkv_has_amx(void);
 
 /* The ways in which products of bfloat16 numbers are computed where the processor has AVX-512; all give the same bits. */
 enum qkv_bfloat16_way { QKV_BFLOAT16_BY_FLOAT32, QKV_BFLOAT16_BY_VDPBF16PS, QKV_BFLOAT16_BY_AMX };

@@ -2,6 +2,7 @@
 #include "core/system.h"
 #include "kernels/narrow.h"
 
+#include "kernels/amx.h"
 #include "kernels/gemm.h"
 
 #ifdef QKV_KERNEL_IS_float32
@@ -298,58 +299,29 @@ static const struct method by_vdpbf16ps = {"vdpbf16ps",
                                            NULL,
                                            NULL};
 
-/* Tiles of AMX: 0 to 3 are sums [16, 16], 4 and 5 rows of a block [16, 32 numbers], 6 and 7 columns of a panel [16 pairs, 16].
- * The instructions are written out: GCC 12 knows neither what its intrinsics read from memory nor that they do. */
-static void begin_amx(void)
-{
-    struct {
-        uint8_t palette, start_row, reserved[14];
-        uint16_t row_bytes[16];
-        uint8_t rows[16];
-    } tiles = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
-        tiles.row_bytes[i] = 64;
-        tiles.rows[i] = 16;
-    }
-    __asm__ volatile("ldtilecfg %0" : : "m"(tiles) : "memory");
-}
-
-static void end_amx(void)
-{
-    __asm__ volatile("tilerelease" : : : "memory");
-}
-
-#        define LOAD(tile, from, bytes)                                                                      \
-            __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(bytes) : "memory")
-#        define STORE(tile, to, bytes)                                                                       \
-            __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(to), "r"(bytes) : "memory")
-#        define CLEAR(tile)       __asm__ volatile("tilezero %%tmm" #        tile : :)
-#        define MULTIPLY(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #        b ", %%tmm" #        a ", %%tmm" #        c : :)
-
-enum { GROUP = 16 }; /* rows of a tile of AMX */
-
+/* Tiles 0 to 3 are sums [16, 16], 4 and 5 rows of a block [16, 32 numbers], 6 and 7 columns of a panel [16 pairs, 16]. */
 static void amx_32(int64_t steps, const unit *a, int64_t stride, const unit *b, real *sums, int64_t ld)
 {
     const int64_t row = TILE_COLUMNS * sizeof(real), bytes = PAIRS * sizeof *a,
                   to_bytes = ld * (int64_t)sizeof *sums;
-    CLEAR(0);
-    CLEAR(1);
-    CLEAR(2);
-    CLEAR(3);
-    for (; steps > 0; steps--, a += GROUP * PAIRS, b += PAIRS * TILE_COLUMNS) {
-        LOAD(6, b, row);
-        LOAD(4, a, bytes);
-        LOAD(7, b + 16, row);
-        MULTIPLY(0, 4, 6);
-        LOAD(5, a + GROUP * stride, bytes);
-        MULTIPLY(1, 4, 7);
-        MULTIPLY(2, 5, 6);
-        MULTIPLY(3, 5, 7);
+    AMX_CLEAR(0);
+    AMX_CLEAR(1);
+    AMX_CLEAR(2);
+    AMX_CLEAR(3);
+    for (; steps > 0; steps--, a += AMX_ROWS * PAIRS, b += PAIRS * TILE_COLUMNS) {
+        AMX_LOAD(6, b, row);
+        AMX_LOAD(4, a, bytes);
+        AMX_LOAD(7, b + 16, row);
+        AMX_MULTIPLY(tdpbf16ps, 0, 4, 6);
+        AMX_LOAD(5, a + AMX_ROWS * stride, bytes);
+        AMX_MULTIPLY(tdpbf16ps, 1, 4, 7);
+        AMX_MULTIPLY(tdpbf16ps, 2, 5, 6);
+        AMX_MULTIPLY(tdpbf16ps, 3, 5, 7);
     }
-    STORE(0, sums, to_bytes);
-    STORE(1, sums + 16, to_bytes);
-    STORE(2, sums + 16 * ld, to_bytes);
-    STORE(3, sums + 16 * ld + 16, to_bytes);
+    AMX_STORE(0, sums, to_bytes);
+    AMX_STORE(1, sums + 16, to_bytes);
+    AMX_STORE(2, sums + 16 * ld, to_bytes);
+    AMX_STORE(3, sums + 16 * ld + 16, to_bytes);
 }
 
 static void amx_16(int64_t steps, const unit *a, int64_t stride, const unit *b, real *sums, int64_t ld)
@@ -357,28 +329,28 @@ static void amx_16(int64_t steps, const unit *a, int64_t stride, const unit *b, 
     (void)stride;
     const int64_t row = TILE_COLUMNS * sizeof(real), bytes = PAIRS * sizeof *a,
                   to_bytes = ld * (int64_t)sizeof *sums;
-    CLEAR(0);
-    CLEAR(1);
-    for (; steps > 0; steps--, a += GROUP * PAIRS, b += PAIRS * TILE_COLUMNS) {
-        LOAD(6, b, row);
-        LOAD(4, a, bytes);
-        LOAD(7, b + 16, row);
-        MULTIPLY(0, 4, 6);
-        MULTIPLY(1, 4, 7);
+    AMX_CLEAR(0);
+    AMX_CLEAR(1);
+    for (; steps > 0; steps--, a += AMX_ROWS * PAIRS, b += PAIRS * TILE_COLUMNS) {
+        AMX_LOAD(6, b, row);
+        AMX_LOAD(4, a, bytes);
+        AMX_LOAD(7, b + 16, row);
+        AMX_MULTIPLY(tdpbf16ps, 0, 4, 6);
+        AMX_MULTIPLY(tdpbf16ps, 1, 4, 7);
     }
-    STORE(0, sums, to_bytes);
-    STORE(1, sums + 16, to_bytes);
+    AMX_STORE(0, sums, to_bytes);
+    AMX_STORE(1, sums + 16, to_bytes);
 }
 
 static const struct method by_amx = {"amx",
                                      PAIRS,
-                                     GROUP,
+                                     AMX_ROWS,
                                      PAIR_STRIDE,
                                      round_row_of_pairs,
                                      zip_step_of_pairs,
                                      {{32, amx_32}, {16, amx_16}},
-                                     begin_amx,
-                                     end_amx};
+                                     amx_begin,
+                                     amx_end};
 #    endif
 
 /* ---- the choice ---- */

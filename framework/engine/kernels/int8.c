@@ -3,6 +3,7 @@
 
 #include "core/numbers.h"
 #include "core/system.h"
+#include "kernels/amx.h"
 #include "kernels/vectors.h"
 
 #ifdef QKV_KERNEL_IS_float32
@@ -135,6 +136,7 @@ struct int8_job {
     const real *bias;
     real *c;
     int64_t part_panels; /* panels of a part of the job */
+    bool by_amx;
 };
 
 /* c [row .. row + rows - 1, the columns of the panel that starts at `column`] from int32 sums [rows, 32]. */
@@ -314,9 +316,52 @@ TILE(2, 4)
 TILE(1, 4)
 #        undef TILE
 
+/* AMX_ROWS rows of c from `row` on, in one panel. Groups that fill no tile are multiplied as elsewhere. */
+static WITH_VNNI void tile_amx(const struct int8_job *job, int64_t row, int64_t column)
+{
+    enum { TILE_INNER = 64, HALF = AMX_ROWS / 2 };
+    const int64_t inner = job->inner, panel_row = INT8_GROUP * INT8_PANEL_COLUMNS,
+                  sums_row = INT8_PANEL_COLUMNS * sizeof(int32_t);
+    const unsigned char *a = job->rows.value + row * inner;
+    const int8_t *b = job->panels + column * inner;
+    _Alignas(64) int32_t sums[AMX_ROWS][INT8_PANEL_COLUMNS];
+    int64_t l = 0;
+    for (int i = 0; i < AMX_ROWS; i++) memcpy(sums[i], job->start + column, sizeof sums[i]);
+    AMX_LOAD(0, sums[0], sums_row);
+    AMX_LOAD(1, sums[0] + 16, sums_row);
+    for (; l + TILE_INNER <= inner; l += TILE_INNER, b += TILE_INNER * INT8_PANEL_COLUMNS) {
+        AMX_LOAD(4, a + l, inner);
+        AMX_LOAD(6, b, panel_row);
+        AMX_LOAD(7, b + 64, panel_row);
+        AMX_MULTIPLY(tdpbusd, 0, 4, 6);
+        AMX_MULTIPLY(tdpbusd, 1, 4, 7);
+    }
+    AMX_STORE(0, sums[0], sums_row);
+    AMX_STORE(1, sums[0] + 16, sums_row);
+    for (int first = 0; first < AMX_ROWS; first += HALF) {
+        __m512i sum[VNNI_ROWS][2];
+#        pragma GCC unroll 8
+        for (int i = 0; i < HALF; i++) {
+            sum[i][0] = _mm512_loadu_si512(sums[first + i]);
+            sum[i][1] = _mm512_loadu_si512(sums[first + i] + 16);
+            for (int64_t g = l; g < inner; g += INT8_GROUP) {
+                int32_t group;
+                memcpy(&group, a + (first + i) * inner + g, sizeof group);
+                const int8_t *columns = b + (g - l) * INT8_PANEL_COLUMNS;
+                __m512i x = _mm512_set1_epi32(group);
+                sum[i][0] = _mm512_dpbusd_epi32(sum[i][0], x, _mm512_loadu_si512(columns));
+                sum[i][1] = _mm512_dpbusd_epi32(sum[i][1], x, _mm512_loadu_si512(columns + 64));
+            }
+        }
+        store_vnni(HALF, job, row + first, column, sum);
+    }
+}
+
 static void panel_vnni(const struct int8_job *job, int64_t column)
 {
     int64_t i = 0;
+    if (job->by_amx)
+        for (; i + AMX_ROWS <= job->m; i += AMX_ROWS) tile_amx(job, i, column);
     for (; i + 12 <= job->m; i += 12) tile_vnni_12(job, i, column);
 #        define ROWS(number)                                                                                 \
             if (job->m - i >= number) {                                                                      \
@@ -345,7 +390,7 @@ static panel_function *fastest_panel(void)
 
 const char *VARIANT(qkv_, int8_instruction)(void)
 {
-    return fastest_panel() == panel_simple ? NULL : "vpdpbusd";
+    return fastest_panel() == panel_simple ? NULL : qkv_has_amx() ? "amx and vpdpbusd" : "vpdpbusd";
 }
 
 static void multiply_part(void *context, int part)
@@ -353,15 +398,21 @@ static void multiply_part(void *context, int part)
     const struct int8_job *job = context;
     panel_function *multiply_panel = fastest_panel();
     int64_t columns = job->part_panels * INT8_PANEL_COLUMNS, first = part * columns;
+#    ifdef __AVX512F__
+    if (job->by_amx) amx_begin();
+#    endif
     for (int64_t j = first; j < first + columns && j < job->n; j += INT8_PANEL_COLUMNS)
         multiply_panel(job, j);
+#    ifdef __AVX512F__
+    if (job->by_amx) amx_end();
+#    endif
 }
 
 void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t n, int64_t k, const real *a,
                                  const void *panels, const real *bias, real *c, void *memory)
 {
     /* Least number of bytes in a part of b; multiplying a smaller b takes less time than waking threads. */
-    enum { PART_BYTES = 1 << 17 };
+    enum { PART_BYTES = 1 << 17, AMX_LEAST_ROWS = 16 };
     int64_t padded = int8_padded_columns(n), inner = int8_padded_inner(k);
     struct rows rows = rows_in(memory, m);
     struct int8_job job = {.m = m,
@@ -373,7 +424,8 @@ void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t
                            .panels = (const int8_t *)((const float *)panels + 2 * padded),
                            .bias = bias,
                            .c = c,
-                           .part_panels = padded / INT8_PANEL_COLUMNS};
+                           .part_panels = padded / INT8_PANEL_COLUMNS,
+                           .by_amx = m >= AMX_LEAST_ROWS && fastest_panel() != panel_simple && qkv_has_amx()};
     quantize_rows(m, k, a, rows);
     if (workers && padded * inner >= 2 * PART_BYTES) {
         job.part_panels = PART_BYTES / (inner * INT8_PANEL_COLUMNS) + 1;
