@@ -358,28 +358,18 @@ struct grid {
 
 /* ---- the grid ---- */
 
-/* The last `parts` names of a key. */
-static const char *end_of(const char *key, int parts)
+static void shorten(struct grid *grid, struct qkv_arena *arena)
 {
-    const char *at = key + strlen(key);
-    while (at > key && parts > 0) {
-        at--;
-        if (*at == '.' && --parts == 0) return at + 1;
-    }
-    return at;
-}
-
-static void shorten(struct grid *grid)
-{
-    for (int i = 0; i < grid->keys; i++)
-        for (int parts = 1; parts <= 8; parts++) {
-            bool is_alone = true;
-            grid->key[i].short_name = end_of(grid->key[i].key, parts);
+    for (int i = 0; i < grid->keys; i++) {
+        bool is_alone = false;
+        for (int parts = 1; parts <= 8 && !is_alone; parts++) {
+            const char *name = grid->key[i].short_name = end_of_name(arena, grid->key[i].key, '.', parts);
+            is_alone = true;
             for (int j = 0; j < grid->keys; j++)
-                is_alone = is_alone &&
-                           (i == j || strcmp(end_of(grid->key[j].key, parts), grid->key[i].short_name) != 0);
-            if (is_alone) break;
+                is_alone =
+                    is_alone && (i == j || strcmp(end_of_name(arena, grid->key[j].key, '.', parts), name));
         }
+    }
 }
 
 static enum qkv_status add_value(struct grid_key *key, const char *text, int length, struct qkv_arena *arena,
@@ -432,7 +422,7 @@ static enum qkv_status grid_read(struct grid *grid, const struct option_list *op
     *grid = (struct grid){0};
     for (int i = 0; i < options->count; i++)
         if (add_key(grid, options->value[i], arena, error)) return QKV_INVALID;
-    shorten(grid);
+    shorten(grid, arena);
     return QKV_OK;
 }
 

@@ -1,19 +1,10 @@
 #include "datasets/generate/dataset.h"
 #include "core/file.h"
+#include "core/memory.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-/* folder/name on the heap, or NULL. */
-static char *path_of(const char *folder, const char *name)
-{
-    size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size);
-    if (path) snprintf(path, size, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", name);
-    return path;
-}
 
 enum qkv_status dataset_files_end(struct dataset_files *files, enum qkv_status status,
                                   struct qkv_error *error)
@@ -29,14 +20,16 @@ enum qkv_status dataset_files_begin(struct dataset_files *files, const struct da
                                     const char *const *names, int count, struct qkv_error *error)
 {
     struct stat there;
+    struct qkv_arena arena = {0};
     enum qkv_status status = QKV_OK;
     QKV_BUG(count > MAX_DATASET_FILES, "a data set has %d files", count);
     *files = (struct dataset_files){0};
     if (!*request->folder) return qkv_error_set(error, "the name of the output folder is empty");
     for (int step = 0; step < 2 * count && !status; step++) { /* first looks for all, then begins all */
         bool begins = step >= count;
-        if (step == count && qkv_folder_make(request->folder, error)) return QKV_INVALID;
-        char *path = path_of(request->folder, names[step % count]);
+        if (step == count && (status = qkv_folder_make(request->folder, error))) break;
+        const char *slash = request->folder[strlen(request->folder) - 1] == '/' ? "" : "/";
+        const char *path = qkv_arena_format(&arena, "%s%s%s", request->folder, slash, names[step % count]);
         if (!path)
             status = qkv_error_set(error, "%s: out of memory", request->folder);
         else if (begins)
@@ -44,8 +37,8 @@ enum qkv_status dataset_files_begin(struct dataset_files *files, const struct da
         else if (!request->overwrite && !lstat(path, &there))
             status = qkv_error_set(error, "%s: exists already; --overwrite replaces it", path);
         files->count += begins && !status;
-        free(path);
     }
+    qkv_arena_release(&arena);
     return status ? dataset_files_end(files, status, error) : QKV_OK;
 }
 

@@ -134,17 +134,16 @@ void run_set_differences(struct run_set *set,
 
 /* ---- names ---- */
 
-/* The last `parts` components of a path, without slashes at its end. */
-static const char *end_of(struct qkv_arena *arena, const char *path, int parts)
+const char *end_of_name(struct qkv_arena *arena, const char *name, char separator, int parts)
 {
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') length--;
+    size_t length = strlen(name);
+    while (length > 1 && name[length - 1] == separator) length--;
     size_t begin = length;
     for (; parts > 0 && begin > 0; parts--) {
-        while (begin > 0 && path[begin - 1] == '/') begin--;
-        while (begin > 0 && path[begin - 1] != '/') begin--;
+        while (begin > 0 && name[begin - 1] == separator) begin--;
+        while (begin > 0 && name[begin - 1] != separator) begin--;
     }
-    return TEXT_IN(arena, "%.*s", (int)(length - begin), path + begin);
+    return TEXT_IN(arena, "%.*s", (int)(length - begin), name + begin);
 }
 
 enum { MAX_PARTS = 8 }; /* of a path that make a name */
@@ -167,11 +166,11 @@ static size_t length_without_seed(const char *name, size_t length)
  * the paths where the last ones have nothing else in common. */
 static const char *common_name(struct run_set *set, const struct run_group *group, int parts)
 {
-    const char *first = end_of(&set->arena, set->run[group->run[0]].path, parts);
+    const char *first = end_of_name(&set->arena, set->run[group->run[0]].path, '/', parts);
     if (group->runs == 1) return first;
     size_t length = strlen(first);
     for (int i = 1; i < group->runs; i++) {
-        const char *other = end_of(&set->arena, set->run[group->run[i]].path, parts);
+        const char *other = end_of_name(&set->arena, set->run[group->run[i]].path, '/', parts);
         size_t same = 0;
         while (same < length && first[same] == other[same]) same++;
         length = same;

@@ -50,6 +50,9 @@ void run_set_differences(struct run_set *set,
 
 void run_set_release(struct run_set *set);
 
+/* The last `parts` parts of a path or key, in the arena, without separators at its end. */
+const char *end_of_name(struct qkv_arena *arena, const char *name, char separator, int parts);
+
 /* True when training with a config gives a run that has the config `trained`: all keys are equal, except the names of the run and
  * of its folder, and what training fits to the text: testing.length_limit, which it may raise, and testing.bleu_tokenizer. */
 bool configs_train_alike(const struct qkv_config *trained, const struct qkv_config *wanted);
