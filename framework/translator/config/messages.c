@@ -40,10 +40,15 @@ void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const 
     collector->finding[collector->count++] = (struct qkv_finding){text, place, file};
 }
 
+bool qkv_collector_has(struct qkv_collector *collector, const void *memory)
+{
+    if (!memory) collector->out_of_memory = true;
+    return memory;
+}
+
 const char *qkv_kept(struct qkv_collector *collector, const char *text)
 {
-    if (!text) collector->out_of_memory = true;
-    return text ? text : "";
+    return qkv_collector_has(collector, text) ? text : "";
 }
 
 bool qkv_collector_failed(const struct qkv_collector *collector)

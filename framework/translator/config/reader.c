@@ -159,10 +159,7 @@ static bool read_path(const struct value *value, const struct qkv_yaml_node *nod
         const char *text;
         if (!read_text(&one, item, &text)) return false;
         if (one.place.line) text = qkv_path_of_file(value->collector->arena, one.place.name, text);
-        if (!text) {
-            value->collector->out_of_memory = true;
-            return false;
-        }
+        if (!qkv_collector_has(value->collector, text)) return false;
         found = list && qkv_path_is_text(text);
         if (!path || found) path = text;
     }
@@ -180,10 +177,8 @@ static bool read_texts(const struct value *value, const struct qkv_yaml_node *no
     size_t capacity = words ? strlen(node->text) / 2 + 1 : (size_t)node->count;
     const char **text = qkv_arena_allocate(arena, capacity * sizeof *text);
     char *rest = words ? qkv_arena_string(arena, node->text) : NULL;
-    if (!text || (words && !rest)) {
-        value->collector->out_of_memory = true;
+    if (!qkv_collector_has(value->collector, text) || (words && !qkv_collector_has(value->collector, rest)))
         return false;
-    }
     int64_t count = 0;
     for (char *word; words && (word = strtok_r(count ? NULL : rest, " \t\r\n", &rest));) text[count++] = word;
     for (const struct qkv_yaml_node *item = words ? NULL : node->first; item; item = item->next) {
@@ -230,10 +225,7 @@ static bool read_matrix(const struct value *value, const struct qkv_yaml_node *n
     size_t columns = node->first && node->first->kind == QKV_YAML_SEQUENCE ? (size_t)node->first->count : 0;
     double *number =
         qkv_arena_allocate(value->collector->arena, (size_t)node->count * (columns + 1) * sizeof *number);
-    if (!number) {
-        value->collector->out_of_memory = true;
-        return false;
-    }
+    if (!qkv_collector_has(value->collector, number)) return false;
     matrix.value = number;
     bool valid = true;
     int64_t at = 1;
@@ -319,10 +311,7 @@ bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv
     const struct value value = {key, place, collector};
     struct qkv_yaml_node item[2], node = {.plain = key->kind != QKV_KEY_TEXT, .text = text};
     char *copy = qkv_arena_string(collector->arena, text);
-    if (!copy) {
-        collector->out_of_memory = true;
-        return false;
-    }
+    if (!qkv_collector_has(collector, copy)) return false;
     if (key->kind == QKV_KEY_PAIR) split_pair(copy, &node, item);
     if ((key->kind == QKV_KEY_TEXTS || key->kind == QKV_KEY_MATRIX) && !strcmp(text, "[]"))
         node.kind = QKV_YAML_SEQUENCE;

@@ -201,6 +201,9 @@ struct qkv_collector {
 void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const char *format, ...)
     QKV_PRINTF(3, 4);
 
+/* Whether memory was found; if not, that is an error. */
+bool qkv_collector_has(struct qkv_collector *collector, const void *memory);
+
 /* Returns a text that was made in the arena; if it is NULL, because memory ran out, which is then an error, "". */
 const char *qkv_kept(struct qkv_collector *collector, const char *text);
 

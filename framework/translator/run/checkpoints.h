@@ -19,6 +19,9 @@ const char *qkv_numbered_name(char name[NUMBERED_NAME_SIZE], const char *prefix,
 /* The update of the checkpoint with this name, if it is the prefix and a number; -1 for other names. */
 int64_t qkv_numbered_update(const char *name, const char *prefix);
 
+/* Compares two updates (int64_t), for qsort. */
+int qkv_by_update(const void *a, const void *b);
+
 /* True for names that begin with one of the prefixes, whatever follows: nothing else may write such a file. */
 bool qkv_numbered_is_reserved(const char *name);
 

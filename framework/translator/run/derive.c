@@ -40,12 +40,6 @@ static enum qkv_status check_name(const char *name, struct qkv_error *error)
                          name);
 }
 
-static int by_update(const void *a, const void *b)
-{
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* Reads a number of the state of last.safetensors. */
 static enum qkv_status read_count(const struct averaging *a, const char *key, int64_t *value)
 {
@@ -88,7 +82,7 @@ static enum qkv_status choose(struct averaging *a, int64_t count)
         snprintf(key, sizeof key, "train.%s.%lld.update", choice, (long long)(skipped + i + 1));
         if (read_count(a, key, &a->average->update[i])) return QKV_INVALID;
     }
-    qsort(a->average->update, (size_t)count, sizeof a->average->update[0], by_update);
+    qsort(a->average->update, (size_t)count, sizeof a->average->update[0], qkv_by_update);
     return QKV_OK;
 }
 

@@ -441,7 +441,7 @@ static int is_snapshot(const struct dirent *entry)
     return qkv_numbered_update(entry->d_name, NUMBERED_SNAPSHOT) >= 0;
 }
 
-static int by_update(const void *a, const void *b)
+int qkv_by_update(const void *a, const void *b)
 {
     int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
     return (left > right) - (left < right);
@@ -461,7 +461,7 @@ enum qkv_status qkv_snapshots_find(struct qkv_run *run, int64_t **updates, int64
     }
     free(entries);
     if (!*updates) return qkv_no_memory(error);
-    if (*count) qsort(*updates, (size_t)*count, sizeof **updates, by_update);
+    if (*count) qsort(*updates, (size_t)*count, sizeof **updates, qkv_by_update);
     return QKV_OK;
 }
 
