@@ -188,6 +188,7 @@ static int run(int operands, char **operand)
             "--versus is for formats that people look at, but %s is for programs; `qkv explain` "
             "has the numbers of both",
             output.format->name);
+    output.quiet = pair_options.quiet;
     struct qkv_error error = {""};
     enum qkv_status status = sentence_pair_open(&v.pair, operand[0], &pair_options, QKV_FLOAT32, &error);
     if (!status) status = check_selection(&v, &error);

@@ -36,6 +36,7 @@ static int read_options(struct request *r)
     if (r->kind) qkv_attention_kind_find(r->kind, &r->attention);
     if (output_read(&r->output, &r->output_options)) return QKV_INVALID;
     r->output.style.full = r->full;
+    r->output.quiet = r->pair.quiet;
     r->output.style.digits = (int)r->digits;
     return read_layer_or_head("--head", r->head, ACCEPT_ALL | ACCEPT_BEST, &r->selected_head);
 }
@@ -185,6 +186,9 @@ static int run(int operands, char **operand)
     if (request.reference && operands) return print_error("--reference takes no operand");
     if (request.reference) return (int)qkv_scene_write_reference(stdout);
     if (!operands) return print_usage_error(&command_explain, "SCENE or RUN is missing");
+    if (operands == 1 && strchr(operand[0], ' ') && !qkv_path_exists(operand[0]))
+        return print_usage_error(&command_explain, "'%s' looks like a sentence, but RUN is missing before it",
+                                 operand[0]);
     return explain(&request, operands, operand);
 }
 

@@ -342,10 +342,34 @@ static void print_json(struct inspection *inspection)
     json_print(root);
 }
 
+/* ---- the vocabulary ---- */
+
+/* Prints the words of both vocabularies, without the special ones: lines of TSV, or an object of two arrays. */
+static void print_vocabulary(const struct qkv_run *run, bool as_json)
+{
+    cJSON *root = as_json ? cJSON_CreateObject() : NULL;
+    for (int side = 0; side < 2; side++) {
+        const struct qkv_vocabulary *words = side ? &run->target : &run->source;
+        const char *name = side ? "target" : "source";
+        cJSON *list = as_json ? cJSON_AddArrayToObject(root, name) : NULL;
+        for (int32_t id = QKV_SPECIALS; id < words->size; id++) {
+            const char *word = qkv_vocabulary_token(words, id);
+            if (as_json) {
+                cJSON_AddItemToArray(list, cJSON_CreateString(word));
+                continue;
+            }
+            printf("%s\t", name);
+            print_result(stdout, word);
+            putchar('\n');
+        }
+    }
+    if (as_json) json_print(root);
+}
+
 /* ---- the command ---- */
 
 static const char *checkpoint;
-static bool json;
+static bool json, vocabulary;
 
 static int run(int operands, char **operand)
 {
@@ -355,7 +379,10 @@ static int run(int operands, char **operand)
     enum qkv_status status = qkv_run_open(&inspection.run, operand[0], checkpoint, QKV_FLOAT32, &error);
     if (!status) status = list_files(&inspection, &error);
     if (!status) inspection.training = training_of(&inspection.run.state);
-    if (!status) (json ? print_json : print_text)(&inspection);
+    if (!status && vocabulary)
+        print_vocabulary(&inspection.run, json);
+    else if (!status)
+        (json ? print_json : print_text)(&inspection);
     free(inspection.files);
     qkv_run_release(&inspection.run);
     return conclude(status, &error);
@@ -365,10 +392,13 @@ const struct command command_inspect = {
     .name = "inspect",
     .summary = "show the model, training state and parameters of a run",
     .description = "Shows what a run consists of: the model, how far training has got, the checkpoint "
-                   "files, and every parameter with its shape, number of elements and root mean square.\n",
+                   "files, and every parameter with its shape, number of elements and root mean square. With "
+                   "--vocabulary, the words that it knows instead.\n",
     .examples = "  qkv inspect runs/toy_en_es\n"
                 "  qkv inspect runs/toy_en_es --checkpoint last --json\n",
     .operands = OPERANDS({"RUN", VALUE_RUN, "a run folder"}),
-    .options = OPTIONS(COMMAND_OPTION_CHECKPOINT(&checkpoint), COMMAND_OPTION_JSON(&json)),
+    .options = OPTIONS({"vocabulary", 0, NULL, OPTION_FLAG, &vocabulary,
+                        "list the known words of both languages: source or target, a tab, a word"},
+                       COMMAND_OPTION_CHECKPOINT(&checkpoint), COMMAND_OPTION_JSON(&json)),
     .run = run,
 };

@@ -1,6 +1,7 @@
 /* qkv quantize: makes a run of a quarter of the size, with matrices in int8. */
 #include "command.h"
 #include "print.h"
+#include "run/checkpoints.h"
 #include "terminal.h"
 
 #include "qkv/run.h"
@@ -8,13 +9,15 @@
 #include <stdio.h>
 
 static const char *checkpoint, *output;
+static bool overwrite;
 
 static int run(int operands, char **operand)
 {
     (void)operands;
     struct qkv_error error = {""};
     if (!output) return print_usage_error(&command_quantize, "give --output, the folder of the new run");
-    enum qkv_status status = qkv_run_quantize(operand[0], checkpoint, output, &error);
+    enum qkv_status status = overwrite ? qkv_run_remove_quantized(operand[0], output, &error) : QKV_OK;
+    if (!status) status = qkv_run_quantize(operand[0], checkpoint, output, &error);
     if (status) return conclude(status, &error);
     say(stdout, "%s: %s in int8\n", output, operand[0]);
     return QKV_OK;
@@ -31,9 +34,10 @@ const struct command command_quantize = {
     .examples = "  qkv quantize runs/toy_en_es -o runs/toy_int8\n"
                 "  qkv evaluate runs/toy_int8\n",
     .operands = OPERANDS({"RUN", VALUE_RUN, "a run folder"}),
-    .options =
-        OPTIONS({"output", 'o', "FOLDER", OPTION_TEXT, &output,
-                 "the folder of the new run, which must not exist or be empty", .completes = VALUE_FOLDER},
-                COMMAND_OPTION_CHECKPOINT(&checkpoint)),
+    .options = OPTIONS(
+        {"output", 'o', "FOLDER", OPTION_TEXT, &output,
+         "the folder of the new run, which must not exist or be empty", .completes = VALUE_FOLDER},
+        {"overwrite", 0, NULL, OPTION_FLAG, &overwrite, "replace an existing folder of a quantised run"},
+        COMMAND_OPTION_CHECKPOINT(&checkpoint)),
     .run = run,
 };

@@ -166,7 +166,7 @@ static void close_texts(struct texts *texts)
 static struct score_options score_options = SCORE_OPTIONS_DEFAULT;
 static struct option_list against;
 static int64_t samples = -1, seed = -1;
-static bool sentence_level, json;
+static bool sentence_level, confidence, json;
 
 /* The scores of each sentence: lines of TSV, or an array of objects. */
 struct sentences {
@@ -301,7 +301,7 @@ static cJSON *systems_json(const struct texts *texts, const struct qkv_bootstrap
     return object;
 }
 
-/* Compares several systems. */
+/* Compares several systems, or scores samples of one. */
 static enum qkv_status compare(struct texts *texts, const struct qkv_text_options *options,
                                struct qkv_error *error)
 {
@@ -333,10 +333,12 @@ static int check_options(char **operand)
         return print_error("standard input can hold only one of the texts");
     if (standard_inputs > 1)
         return print_error("standard input can hold the translations or the references, not both");
-    if (!against.count && (samples >= 0 || seed >= 0))
-        return print_error("%s has no effect without --against", samples >= 0 ? "--samples" : "--seed");
-    if (against.count && sentence_level)
-        return print_error("--sentence-level scores one system: give it without --against");
+    if (!against.count && !confidence && (samples >= 0 || seed >= 0))
+        return print_error("%s has no effect without --against or --confidence",
+                           samples >= 0 ? "--samples" : "--seed");
+    if ((against.count || confidence) && sentence_level)
+        return print_error("--sentence-level has the scores of sentences: give it without --against and "
+                           "--confidence");
     return QKV_OK;
 }
 
@@ -349,7 +351,9 @@ static int run(int operands, char **operand)
     if (sentence_level) options.effective_order = true;
     struct qkv_error error = {""};
     enum qkv_status status = open_texts(&texts, operand, &against, &error);
-    if (!status) status = against.count ? compare(&texts, &options, &error) : score(&texts, &options, &error);
+    if (!status)
+        status =
+            against.count || confidence ? compare(&texts, &options, &error) : score(&texts, &options, &error);
     close_texts(&texts);
     return conclude(status, &error);
 }
@@ -383,7 +387,10 @@ const struct command command_score = {
         {"against", 0, "FILE", OPTION_LIST, &against,
          "compare with the translations of another system, one a line; may be repeated",
          .completes = VALUE_FILE},
-        {"samples", 0, "N", OPTION_INTEGER, &samples, "samples of --against (default: 1000)", 1, 1000000},
+        {"confidence", 0, NULL, OPTION_FLAG, &confidence,
+         "also print the mean of bootstrap samples, and half of their 95 % interval"},
+        {"samples", 0, "N", OPTION_INTEGER, &samples, "samples of --against and --confidence (default: 1000)",
+         1, 1000000},
         {"seed", 0, "N", OPTION_INTEGER, &seed, "seed of the samples (default: 12345)", 0, 4294967295.0},
         COMMAND_OPTION_JSON(&json)),
     .run = run,

@@ -279,8 +279,7 @@ Test(config, refuses_ambiguous_yaml)
         {"- name", "1:1: the file must be a mapping of keys to values"},
         {"", " the file is empty"},
         {"# nothing\n", " the file is empty"},
-        {"name: x\n\tdata: 3", "2:1: not valid YAML: found a tab character that violates indentation while "
-                               "scanning a plain scalar that starts in line 1"},
+        {"name: x\n\tdata: 3", "2:1: not valid YAML: a tab; indent with spaces"},
     };
     EXPECT_WRONG("", files);
     static const char nul[] = "name: x\ndata: \0";

@@ -27,6 +27,13 @@ Test(mistakes, arguments_that_no_command_takes)
         {"train a --bogus=3",
          "qkv: unknown option '--bogus'; keys of the config are set by -s KEY=VALUE (see "
          "`qkv train --help`)"},
+        {"train a --epochs 3",
+         "qkv: unknown option '--epochs'; it is a key of the config: -s training.epochs=3 (see "
+         "`qkv train --help`)"},
+        {"train a --beam-size=2", "qkv: unknown option '--beam-size'; it is a key of the config: -s "
+                                  "testing.beam_size=2 (see `qkv train --help`)"},
+        {"gradcheck --threads 2",
+         "qkv: unknown option '--threads'; it computes on one thread (see `qkv gradcheck --help`)"},
         {"train a -qx", "qkv: unknown option '-x' (see `qkv train --help`)"},
         {"translate a --frobnicate", "qkv: unknown option '--frobnicate' (see `qkv translate --help`)"},
         {"translate a --beem 3",
@@ -54,8 +61,8 @@ Test(mistakes, arguments_that_no_command_takes)
         {"translate a --beam-alpha 1,5", "qkv: --beam-alpha needs a number, but got '1,5'"},
         {"translate a --beam-alpha 1e999", "qkv: --beam-alpha is 1e999, but must lie between 0 and 10"},
         {"translate a --beam-alpha=-1", "qkv: --beam-alpha is -1, but must lie between 0 and 10"},
-        {"evaluate run dev.tsv --tokenize zh",
-         "qkv: --tokenize is 'zh', but must be one of 13a, intl, none, char"},
+        {"evaluate run dev.tsv --tokenize ja",
+         "qkv: --tokenize is 'ja', but must be one of 13a, intl, none, char, zh"},
         {"transalte", "qkv: unknown command 'transalte'; did you mean translate (see `qkv --help`)"},
         {"version", "qkv: unknown command 'version'; did you mean --version (see `qkv --help`)"},
         {"help transalte", "qkv: COMMAND is 'transalte'; did you mean translate"},
@@ -176,4 +183,31 @@ Test(mistakes, a_text_with_swapped_columns)
         cr_expect_str_empty(run(command, "half.tsv").error); /* NOLINT */
     }
     cr_expect(shows(run("qkv evaluate run - <swapped.tsv").error, "qkv: <stdin>: most of its source words"));
+}
+
+Test(mistakes, operands_of_another_kind)
+{
+    static const char *const cases[][2] = {
+        {"gradcheck softmax", "qkv: softmax: there is no such CONFIG or RUN; it is an op: give --op softmax"},
+        {"gradcheck multi_head",
+         "qkv: multi_head: there is no such CONFIG or RUN; it is a layer: give --layer multi_head"},
+        {"train toy", "toy: cannot be read: No such file or directory; did you mean configs/toy.yaml"},
+        {"train c", "c: cannot be read: No such file or directory; did you mean c.yaml"},
+        {"translate 'a b' run",
+         "qkv: 'a b' is no run, but run is: RUN comes first (usage: qkv translate RUN [FILE] [options])"},
+        {"attention 'a b' run",
+         "qkv: 'a b' is no run, but run is: RUN comes first (usage: qkv attention RUN SENTENCE [options])"},
+        {"explain 'a b'",
+         "qkv: 'a b' looks like a sentence, but RUN is missing before it (usage: qkv explain SCENE | "
+         "RUN SENTENCE [options])"},
+    };
+    enter(tiny_run("operands", 1));
+    run_ok("mkdir configs && cp c.yaml configs/toy.yaml");
+    EXPECT_REFUSALS("qkv", cases);
+    cr_expect_str_eq(run("qkv attention run a -t B -o map.svg").error, "wrote map.svg, svg\n");
+    cr_expect_str_empty(run("qkv attention run a -t B -o map.svg -q").error);
+    const char *words = run_ok("qkv inspect run --vocabulary");
+    cr_expect(shows(words, "source\ta\n") && shows(words, "target\tA\n") && lacks(words, "<unk>"));
+    cr_expect(
+        shows(run_ok("qkv inspect run --vocabulary --json | tr -d '\\n\\t'"), "\"target\":[\"G\", \"C\""));
 }

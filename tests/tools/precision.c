@@ -116,6 +116,15 @@ Test(precision, quantize_makes_a_run_that_translates_as_int8_does)
     cr_expect_str_eq(scores, run_ok(LINES "qkv translate run --scores --precision int8"));
     /* Twice is once: the numbers are the same, and so are the bytes. */
     run_ok("qkv quantize small -o again && cmp small/best.safetensors again/best.safetensors");
+    /* --overwrite replaces a quantised run, and nothing else. */
+    run_ok("qkv quantize run -o again --overwrite && cmp small/best.safetensors again/best.safetensors");
+    run_ok("qkv quantize run -o new --overwrite && touch new/notes");
+    cr_expect(refused(run("qkv quantize run -o new --overwrite"),
+                      "qkv: new: is not the folder of a quantised run: name another one"));
+    cr_expect(refused(run("qkv quantize small -o run --overwrite"),
+                      "qkv: run: is not the folder of a quantised run: name another one"));
+    cr_expect(refused(run("qkv quantize small -o ./small --overwrite"),
+                      "qkv: ./small: is the run itself: name another folder"));
     const char *report = run_ok("qkv evaluate small train.tsv");
     cr_expect(shows(report, "\nprecision          int8\n"));
     cr_expect_str_eq(without_paths(run_ok("qkv evaluate run train.tsv --precision int8")),
@@ -140,7 +149,8 @@ Test(precision, quantize_refuses_what_it_cannot_do)
 {
     static const char *const cases[][2] = {
         {"qkv quantize run", "give --output, the folder of the new run"},
-        {"qkv quantize run -o run", "run: exists already: name a new folder"},
+        {"qkv quantize run -o run",
+         "run: exists already: name a new folder, or give --overwrite for a quantised run"},
         {"qkv quantize none -o x", "none: there is no such run"},
         {"echo one | qkv translate run --precision int4",
          "--precision is 'int4', but must be one of float32, bfloat16, int8"},

@@ -159,10 +159,10 @@ Test(score, refuses)
         {"a r -m ter --chrf-beta 3", "qkv: --chrf-beta has no effect without chrf: add it to --metrics"},
         {"a r -m ter --tokenize none", "qkv: --tokenize has no effect without bleu: add it to --metrics"},
         {"a r --chrf-char-order 11", "qkv: --chrf-char-order is 11, but must lie between 1 and 10"},
-        {"a r --samples 10", "qkv: --samples has no effect without --against"},
-        {"a r --seed 1", "qkv: --seed has no effect without --against"},
+        {"a r --samples 10", "qkv: --samples has no effect without --against or --confidence"},
+        {"a r --seed 1", "qkv: --seed has no effect without --against or --confidence"},
         {"a r --against b --sentence-level",
-         "qkv: --sentence-level scores one system: give it without --against"},
+         "qkv: --sentence-level has the scores of sentences: give it without --against and --confidence"},
         {"a r --against -", "qkv: r: has more lines than <stdin>, which ends after line 0"},
         {"- r --against -", "qkv: standard input can hold only one of the texts"},
         {"- -", "qkv: standard input can hold the translations or the references, not both"},
@@ -300,4 +300,36 @@ Test(score, notes_that_translations_are_joined_and_references_tokenized)
         shows(run("printf 'a b\tun@@ kind\n' | qkv evaluate run -").error, "cut into pieces (such as un@@)"));
     cr_expect(shows(run("for i in 1 2 3 4 5 6; do printf 'a\tA\nb\tB\n'; done | qkv evaluate run -").error,
                     "have no capital letters, but 12 of 12 references do"));
+}
+
+/* The figures are those of sacreBLEU 2.6.0, corpus_score(n_bootstrap=1000), which rounds to float32. */
+Test(score, has_the_interval_of_one_system)
+{
+    enter(scratch("confidence"));
+    write_text(
+        ".", "a",
+        "the cat sat on a mat\nA dog barks at the moon\nno one knows what happened here\nwe walk to the "
+        "old house\nit rains again today\nshe reads a long book\nthey play in the garden\nhe sells "
+        "fresh bread\n");
+    write_text(
+        ".", "r",
+        "The cat sat on the mat\nA dog is barking at the moon\nnobody knows what has happened here\nwe "
+        "walk to the old house\nit is raining again today\nshe read a very long book\nthey play in a "
+        "garden\nhe sells the fresh bread\n");
+    cJSON *object = json_parsed(run_ok("qkv score a r --confidence --json"));
+    const cJSON *system = cJSON_GetArrayItem(cJSON_GetObjectItem(object, "systems"), 0);
+    cr_expect_float_eq(json_number(system, "bleu"), 34.10240962637404, 1e-9);
+    cr_expect_float_eq(json_number(cJSON_GetObjectItem(system, "bleu_bootstrap"), "mean"), 32.55159703946163,
+                       1e-4);
+    cr_expect_float_eq(json_number(cJSON_GetObjectItem(system, "bleu_bootstrap"), "interval"),
+                       22.727228120124458, 1e-4);
+    cr_expect_float_eq(json_number(cJSON_GetObjectItem(system, "chrf_bootstrap"), "mean"), 66.529976, 1e-4);
+    cr_expect_float_eq(json_number(cJSON_GetObjectItem(system, "chrf_bootstrap"), "interval"), 9.830973,
+                       1e-4);
+    cJSON_Delete(object);
+    cr_expect(
+        shows(run_ok("qkv score a r -m bleu --confidence --samples 300"), "   34.10     33.16 +- 24.19 "));
+    cr_expect(shows(run_ok("qkv score a r -m bleu --confidence"), "(nrefs:1|bs:1000|seed:12345|case:mixed|"));
+    cr_expect(
+        fails(run("qkv score a r --confidence --sentence-level"), 2, "--sentence-level has the scores"));
 }

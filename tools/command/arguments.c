@@ -1,5 +1,6 @@
 #include "command.h"
 
+#include "config/config_keys.h"
 #include "config/path.h"
 #include "core/text.h"
 #include "help.h"
@@ -7,6 +8,7 @@
 #include "processes/processes.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -177,8 +179,25 @@ static int list_options_that_begin(const struct command *command, const char *gi
     return count;
 }
 
-/* Reports a word with an option that the command does not have: this letter or, if it is 0, the name in the word. */
-static int print_unknown_option(const struct command *command, const char *word, char letter)
+/* Writes the key of training or testing that an option names: "-s training.epochs=3". Returns whether there is one. */
+static bool hint_of_key(const char *given, const char *value, char *text, size_t size)
+{
+    static const char *const sections[] = {"training", "testing"};
+    for (int i = 0; i < 2; i++) {
+        char key[96];
+        snprintf(key, sizeof key, "%s.%s", sections[i], given);
+        for (char *c = key; *c; c++) *c = *c == '-' ? '_' : *c;
+        if (!qkv_schema_find(&qkv_config_schema, key)) continue;
+        snprintf(text, size, "; it is a key of the config: -s %s=%.40s", key, value);
+        return true;
+    }
+    return false;
+}
+
+/* Reports a word with an option that the command does not have: this letter or, if it is 0, the name in the word. `next` is the
+ * word after it; NULL: none. */
+static int print_unknown_option(const struct command *command, const char *word, char letter,
+                                const char *next)
 {
     char title[TITLE_SIZE], candidates[512] = "", given[64] = "";
     write_title(command, title);
@@ -196,13 +215,17 @@ static int print_unknown_option(const struct command *command, const char *word,
     else if (!list_options_that_begin(command, given, candidates, sizeof candidates))
         qkv_suggest_names(candidates, sizeof candidates, given, "--", option_name, command->options);
     const char *output = hint_of_output(command, 0, given);
+    const char *value = name[length] ? name + length + 1 : next && *next != '-' ? next : "VALUE";
+    if (option_named(command, "set") && hint_of_key(given, value, candidates, sizeof candidates))
+        output = candidates;
+    if (!strcmp(given, "threads") && !strcmp(command->name, "gradcheck"))
+        output = "; it computes on one thread";
     const char *hint = *output                        ? output
                        : *candidates                  ? "; did you mean "
                        : option_named(command, "set") ? "; keys of the config are set by -s KEY=VALUE"
                                                       : "";
-    if (*output) *candidates = '\0';
-    return print_error("unknown option '--%.*s'%s%s (see `%s --help`)", (int)length, name, hint, candidates,
-                       title);
+    return print_error("unknown option '--%.*s'%s%s (see `%s --help`)", (int)length, name, hint,
+                       *output ? "" : candidates, title);
 }
 
 int print_translation_options_error(const struct command *command)
@@ -268,6 +291,18 @@ static int print_unexpected(const struct command *command, const char *last, int
                                  : "");
 }
 
+static bool takes_run(const struct command_operand *first)
+{
+    return first->completes == VALUE_RUN || first->completes == VALUE_CONFIG_OR_RUN;
+}
+
+static bool is_run(const char *folder)
+{
+    char config[PATH_MAX];
+    snprintf(config, sizeof config, "%s/config.yaml", folder);
+    return !access(config, F_OK);
+}
+
 /* Checks the number of operands, and that none is empty. */
 static int check_operands(const struct command *command, int count, char **operand)
 {
@@ -280,6 +315,10 @@ static int check_operands(const struct command *command, int count, char **opera
         repeated = repeated || o->repeated;
         last = o->name;
     }
+    if (max > 1 && count > 1 && takes_run(command->operands) && access(operand[0], F_OK) &&
+        is_run(operand[1]))
+        return print_usage_error(command, "'%s' is no run, but %s is: RUN comes first", operand[0],
+                                 operand[1]);
     if (count > max && !repeated) return print_unexpected(command, last, max, count, operand);
     for (int i = 0; i < count; i++) {
         const struct command_operand *row = &command->operands[i < max ? i : max - 1];
@@ -311,7 +350,9 @@ static int parse_options(const struct command *command, int argc, char **argv, i
         const struct command_option *option =
             find_option(command, is_long ? 0 : *letter, word + 2, is_long ? length - 2 : 0);
         char *value = is_long && word[length] ? word + length + 1 : NULL;
-        if (!option) return print_unknown_option(command, word, is_long ? 0 : *letter);
+        if (!option)
+            return print_unknown_option(command, word, is_long ? 0 : *letter,
+                                        *at + 1 < argc ? argv[*at + 1] : NULL);
         if (option->type == OPTION_FLAG && value)
             return print_error("option '%.*s' takes no value", (int)length, word);
         *wants_help = option == &HELP;

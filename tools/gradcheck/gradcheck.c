@@ -8,6 +8,7 @@
 
 #include "check/check.h"
 #include "core/choices.h"
+#include "core/file.h"
 #include "core/system.h"
 
 #include "qkv/run.h"
@@ -315,6 +316,10 @@ static int run_operand(struct check_run *run, const char *path)
 {
     struct qkv_run trained;
     struct qkv_error error = {""};
+    bool is_op = qkv_op_find(path) != QKV_OP_COUNT, is_layer = qkv_layer_find(path) != QKV_LAYER_COUNT;
+    if (!qkv_path_exists(path) && (is_op || is_layer))
+        return print_error("%s: there is no such CONFIG or RUN; it is %s: give --%s %s", path,
+                           is_op ? "an op" : "a layer", is_op ? "op" : "layer", path);
     if (!is_run_folder(path)) {
         if (run->request->checkpoint)
             return print_error("--checkpoint is for a RUN, but %s is not a run folder", path);

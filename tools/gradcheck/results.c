@@ -47,7 +47,7 @@ static bool is_noise(const struct qkv_check_row *row)
 }
 
 /* The widths of the columns of names and of counts, which make 80 columns unless an index is long. */
-enum { NAME_WIDTH = 25, CHECKED_WIDTH = 7 };
+enum { NAME_WIDTH = 22, CHECKED_WIDTH = 6 };
 
 /* The width of the column of indices. */
 static int index_width(const struct qkv_check_report *report, const struct gradcheck_subject *subject)
@@ -61,21 +61,30 @@ static int index_width(const struct qkv_check_report *report, const struct gradc
     return width;
 }
 
+/* Prints the first three columns. What is wider than its column takes room from the next one. */
+static void print_place(const char *name, const char *checked, const char *where, int where_width)
+{
+    int left = 2 + NAME_WIDTH + 1 + CHECKED_WIDTH + 1 + where_width;
+    int used = printf("  %-*s %*s ", NAME_WIDTH, name, CHECKED_WIDTH, checked);
+    printf("%*s", left - used, where);
+}
+
 static void print_row(const struct qkv_check_row *row, const char *name, int where_width)
 {
-    char where[64], checked[32], error[32] = "", analytic[32] = "", numeric[32] = "";
+    char where[64], checked[32], error[32] = "", bound[32] = "", analytic[32] = "", numeric[32] = "";
     format_index(row, where, sizeof where);
     snprintf(checked, sizeof checked, "%lld", (long long)row->checked);
     if (has_numbers(row)) {
-        snprintf(analytic, sizeof analytic, "%.3e", row->analytic);
-        snprintf(numeric, sizeof numeric, "%.3e", row->numeric);
+        snprintf(analytic, sizeof analytic, "%.2e", row->analytic);
+        snprintf(numeric, sizeof numeric, "%.2e", row->numeric);
+        if (row->bound > 0) snprintf(bound, sizeof bound, "%.1e", row->bound);
         if (is_noise(row))
             snprintf(error, sizeof error, "noise");
         else
             snprintf(error, sizeof error, "%.1e", row->error);
     }
-    printf("  %-*s %*s %*s %10s %10s %7s %s\n", NAME_WIDTH, name, CHECKED_WIDTH, checked, where_width, where,
-           analytic, numeric, error, row->failure ? "FAIL" : "ok");
+    print_place(name, checked, where, where_width);
+    printf(" %9s %9s %7s %7s %s\n", analytic, numeric, error, bound, row->failure ? "FAIL" : "ok");
     if (row->failure) printf("      %s\n", row->failure);
 }
 
@@ -108,13 +117,14 @@ static void print_rows(const struct qkv_check_report *report, const struct gradc
                 fputs(*shown ? "\n" : "", stdout);
                 say(stdout, "%s\n", row->subject);
             }
-            if (!*shown && !failures_only)
-                printf("  %-*s %*s %*s %10s %10s %7s\n", NAME_WIDTH, "tensor", CHECKED_WIDTH, "checked",
-                       where_width, "worst at", "analytic", "numeric", "error");
+            if (!*shown && !failures_only) {
+                print_place("tensor", "checked", "worst at", where_width);
+                printf(" %9s %9s %7s %7s\n", "analytic", "numeric", "error", "bound");
+            }
             shown = row->subject;
             above = "";
         }
-        size_t length = strlen(row->tensor) > NAME_WIDTH ? prefix_length(row->tensor) : 0;
+        size_t length = strlen(row->tensor) > NAME_WIDTH + 3 ? prefix_length(row->tensor) : 0;
         if (model) length = prefix_length(row->tensor);
         if (length && (prefix_length(above) != length || strncmp(above, row->tensor, length) != 0))
             printf(" %.*s\n", (int)length - 1, row->tensor);
@@ -217,7 +227,7 @@ static cJSON *row_object(const struct qkv_check_row *row)
         cJSON_AddNumberToObject(object, "worst", (double)row->worst);
     /* cJSON writes NaN as null. */
     JSON_NUMBERS(object, {"analytic", row->analytic}, {"numeric", row->numeric}, {"rounding", row->rounding},
-                 {"error", row->error}, {"excess", row->excess});
+                 {"error", row->error}, {"excess", row->excess}, {"bound", row->bound});
     cJSON_AddBoolToObject(object, "passed", row->failure == NULL);
     if (row->failure) cJSON_AddStringToObject(object, "failure", row->failure);
     return object;

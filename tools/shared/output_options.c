@@ -61,6 +61,15 @@ int output_read(struct output *output, const struct output_options *options)
     return QKV_OK;
 }
 
+/* Writes a file, and says so on standard error. */
+static enum qkv_status write_file(const struct output *output, const char *path, const char *bytes,
+                                  size_t size, struct qkv_error *error)
+{
+    if (qkv_file_write(path, bytes, size, error)) return QKV_INVALID;
+    if (!output->quiet) say(stderr, "wrote %s, %s\n", path, output->format->name);
+    return QKV_OK;
+}
+
 /* Writes the file of one of several sentences: maps.3.svg for maps.svg. */
 static enum qkv_status write_numbered(const struct output *output, const char *bytes, size_t size,
                                       struct qkv_error *error)
@@ -71,7 +80,7 @@ static enum qkv_status write_numbered(const struct output *output, const char *b
     const char *numbered =
         qkv_arena_format(&arena, "%.*s.%lld%s", (int)stem, path, (long long)output->number, path + stem);
     enum qkv_status status =
-        numbered ? qkv_file_write(numbered, bytes, size, error) : qkv_error_set(error, "out of memory");
+        numbered ? write_file(output, numbered, bytes, size, error) : qkv_error_set(error, "out of memory");
     qkv_arena_release(&arena);
     return status;
 }
@@ -107,7 +116,7 @@ enum qkv_status output_write(struct output *output, char *bytes, size_t size, st
     enum qkv_status status = QKV_OK;
     if (output->path)
         status = output->number ? write_numbered(output, bytes, size, error)
-                                : qkv_file_write(output->path, bytes, size, error);
+                                : write_file(output, output->path, bytes, size, error);
     else if (output->number)
         status = print_numbered(output, bytes, error);
     else if (output->format->binary || output->format->use == QKV_FORMAT_TERMINAL)

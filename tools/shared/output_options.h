@@ -35,6 +35,7 @@ struct output {
     const char *path; /* NULL: standard output */
     struct qkv_format_options style;
     int64_t number; /* of the sentence that is written, from 1; 0: the only one */
+    bool quiet;     /* does not say which files it writes */
     bool written;   /* an earlier sentence has been written to standard output */
 };
 

@@ -103,6 +103,9 @@ static void record(struct qkv_check_row *row, int64_t element, double analytic, 
     row->error = error;
     row->excess = excess;
     row->rounding = numeric.rounding;
+    row->bound =
+        fmax(tolerance,
+             larger_of(analytic, numeric) > 0 ? numeric.rounding / larger_of(analytic, numeric) : tolerance);
 }
 
 static void judge(struct qkv_check_report *report, struct qkv_check_row *row, double tolerance)

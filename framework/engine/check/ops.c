@@ -123,6 +123,7 @@ static void compare(struct qkv_check_report *report, struct qkv_check_row *row, 
     row->elements = row->checked = f->x->count;
     row->rounding = ROUNDING_UNITS * DBL_EPSILON * size;
     row->error = apart / fmax(fabs(row->analytic), fabs(row->numeric));
+    row->bound = row->rounding / fmax(fabs(row->analytic), fabs(row->numeric));
     if (apart <= row->rounding) return;
     row->excess = row->error;
     qkv_check_fail(report, row, "<J^T c, d> and <c, J d> differ by %.3g, rounding explains %.3g", apart,

@@ -39,6 +39,7 @@ static void compare(struct comparison *c, const char *name, int64_t count, const
         c->row->numeric = float64[i];
         c->row->error = error;
         c->row->excess = excess;
+        c->row->bound = allowed;
     }
 }
 

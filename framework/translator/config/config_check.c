@@ -20,6 +20,7 @@ static void derive_stack(struct qkv_stack_config *stack)
         recurrent || stack->num_heads < 1 ? stack->hidden_size : stack->hidden_size / stack->num_heads;
     if (!attention->key_width) attention->key_width = width;
     if (!stack->embeddings.embedding_dim) stack->embeddings.embedding_dim = stack->hidden_size;
+    if (attention->dropout == QKV_SAME_AS_DROPOUT) attention->dropout = stack->dropout;
     if (recurrent) return; /* without the others, which stay 0, 0 and -1 */
     if (!attention->value_width) attention->value_width = width;
     if (!attention->key_value_heads) attention->key_value_heads = stack->num_heads;
@@ -193,15 +194,21 @@ static void check_positions(const struct check *check, const struct qkv_stack_co
            ".positions.buckets");
 }
 
+/* Refuses a dropout probability below 0 that is not -1. */
+static void check_dropout(const struct check *check, double rate, const char *name)
+{
+    require(check, rate >= 0 || rate == QKV_SAME_AS_DROPOUT, name, name,
+            "must be at least 0, or -1 for the value of %s.dropout", check->section);
+}
+
 static void check_transformer_stack(struct check check, const struct qkv_stack_config *stack,
                                     const char *section)
 {
     int64_t width = stack->embeddings.embedding_dim;
-    double rate = stack->activation_dropout;
     if (stack->type != QKV_NETWORK_TRANSFORMER) return;
     check.section = section;
-    require(&check, rate >= 0 || rate == QKV_SAME_AS_DROPOUT, ".activation_dropout", ".activation_dropout",
-            "must be at least 0, or -1 for the value of %s.dropout", section);
+    check_dropout(&check, stack->activation_dropout, ".activation_dropout");
+    check_dropout(&check, stack->attention.dropout, ".attention.dropout");
     check_attention(&check, stack);
     check_positions(&check, stack);
     relate(&check, !width || width == stack->hidden_size, ".embeddings.embedding_dim", "must be 0 or",

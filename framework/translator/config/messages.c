@@ -271,6 +271,9 @@ void qkv_collect_unknown(struct qkv_collector *collector, const struct qkv_schem
         list_other_names(schema, renamed, hint);
         if (!*hint) find_nearest(schema, renamed, hint);
     }
-    qkv_collect(collector, place, *hint ? "unknown key %s; did you mean %s" : "unknown key %s",
+    qkv_collect(collector, place,
+                !strncmp(hint, "leave it", 8) ? "unknown key %s: %s"
+                : *hint                       ? "unknown key %s; did you mean %s"
+                                              : "unknown key %s",
                 qkv_printable(collector->arena, path), hint);
 }

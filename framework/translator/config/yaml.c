@@ -47,6 +47,13 @@ static const char *printable(const struct reader *reader, const void *text)
 
 /* ---- from events to nodes ---- */
 
+/* The byte where character number `index` begins, in UTF-8. */
+static char qkv_utf8_at(const char *text, size_t index)
+{
+    for (; *text && ((text[1] & 0xC0) == 0x80 || index--); text++) continue;
+    return *text;
+}
+
 static void collect_syntax_error(const struct reader *reader)
 {
     const yaml_parser_t *parser = &reader->parser;
@@ -56,6 +63,9 @@ static void collect_syntax_error(const struct reader *reader)
                                                                 : place_of(reader, parser->problem_mark);
     if (parser->error == YAML_MEMORY_ERROR)
         reader->collector->out_of_memory = true;
+    else if (parser->error == YAML_SCANNER_ERROR && parser->problem_mark.index < reader->size &&
+             qkv_utf8_at(reader->bytes, parser->problem_mark.index) == '\t')
+        qkv_collect(reader->collector, place, "not valid YAML: a tab; indent with spaces");
     else if (parser->context && parser->error != YAML_READER_ERROR)
         qkv_collect(reader->collector, place, "not valid YAML: %s %s that starts in line %d", problem,
                     parser->context, (int)parser->context_mark.line + 1);
@@ -237,14 +247,19 @@ static bool check_bytes(const struct reader *reader)
     return true;
 }
 
-/* The file x.yaml if the user has named x or x.yml; NULL if it does not exist. */
+/* The file x.yaml if the user has named x or x.yml, or one of that name in the folder configs; NULL if there is none. */
 static const char *suggest_config(const struct reader *reader)
 {
     size_t size = strlen(reader->path);
     if (size > 4 && !strcmp(reader->path + size - 4, ".yml")) size -= 4;
-    const char *meant = qkv_kept(
-        reader->collector, qkv_arena_format(reader->collector->arena, "%.*s.yaml", (int)size, reader->path));
-    return qkv_path_exists(meant) ? meant : NULL;
+    static const char *const folders[] = {"", "configs/", "configs/history/"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        const char *meant =
+            qkv_kept(reader->collector, qkv_arena_format(reader->collector->arena, "%s%.*s.yaml", folders[i],
+                                                         (int)size, reader->path));
+        if (qkv_path_exists(meant)) return meant;
+    }
+    return NULL;
 }
 
 /* Opens the file; NULL after collecting an error. */

@@ -88,4 +88,7 @@ const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char
 enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *config, struct qkv_arena *arena,
                                     struct qkv_error *error);
 
+/* Removes the folder `output` if it is a quantised run and not the run `path`. QKV_OK also where it does not exist. */
+enum qkv_status qkv_run_remove_quantized(const char *path, const char *output, struct qkv_error *error);
+
 #endif

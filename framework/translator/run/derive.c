@@ -7,10 +7,12 @@
 
 #include "run/checkpoints.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- averages ---- */
@@ -167,7 +169,8 @@ static enum qkv_status make_folder(const char *path, struct qkv_error *error)
 {
     bool exists = qkv_path_exists(path);
     if (exists && rmdir(path)) /* removes an empty folder only */
-        return qkv_error_set(error, "%s: exists already: name a new folder", path);
+        return qkv_error_set(
+            error, "%s: exists already: name a new folder, or give --overwrite for a quantised run", path);
     return qkv_folder_make(path, error);
 }
 
@@ -215,6 +218,36 @@ static void remove_folder(struct qkv_run *run, const char *output, const char *b
         if (path) unlink(path);
     }
     rmdir(output);
+}
+
+/* Whether a folder is one that quantizing has written and holds nothing else. */
+static bool is_quantized(const char *folder)
+{
+    DIR *entries = opendir(folder);
+    bool is_ours = entries;
+    for (struct dirent *entry; is_ours && (entry = readdir(entries));) {
+        const char *name = entry->d_name;
+        bool known = !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, QKV_RUN_BEST);
+        for (int i = 0; i < COPIED_COUNT; i++) known = known || !strcmp(name, COPIED[i]);
+        is_ours = known;
+    }
+    if (entries) closedir(entries);
+    return is_ours;
+}
+
+enum qkv_status qkv_run_remove_quantized(const char *path, const char *output, struct qkv_error *error)
+{
+    struct stat run, folder;
+    struct qkv_run names = {.arena = {0}};
+    if (stat(output, &folder)) return QKV_OK; /* making it tells what is wrong */
+    if (!stat(path, &run) && run.st_dev == folder.st_dev && run.st_ino == folder.st_ino)
+        return qkv_error_set(error, "%s: is the run itself: name another folder", output);
+    if (!is_quantized(output))
+        return qkv_error_set(error, "%s: is not the folder of a quantised run: name another one", output);
+    const char *best = qkv_run_file(&names.arena, output, QKV_RUN_BEST);
+    if (best) remove_folder(&names, output, best);
+    qkv_arena_release(&names.arena);
+    return best ? QKV_OK : qkv_no_memory(error);
 }
 
 static enum qkv_status write_run(struct qkv_run *run, const char *output, struct qkv_error *error)

@@ -89,6 +89,8 @@ struct qkv_check_row {
     double error;             /* |analytic - numeric| / max(|analytic|, |numeric|) */
     double excess;       /* the error if it is above the rounding error, else 0; fails above the tolerance */
     const char *failure; /* NULL: passed; else what is wrong */
+    double
+        bound; /* what the error had to be at most: the tolerance or, if it is larger, the relative rounding error */
 };
 
 /* All rows of one or several checks. Caller's storage, all zero at first; every check adds rows. The rows and their
