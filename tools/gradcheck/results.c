@@ -64,8 +64,8 @@ static int index_width(const struct qkv_check_report *report, const struct gradc
 /* Prints the first three columns. What is wider than its column takes room from the next one. */
 static void print_place(const char *name, const char *checked, const char *where, int where_width)
 {
-    int left = 2 + NAME_WIDTH + 1 + CHECKED_WIDTH + 1 + where_width;
-    int used = printf("  %-*s %*s ", NAME_WIDTH, name, CHECKED_WIDTH, checked);
+    int left = 2 + NAME_WIDTH + 1 + CHECKED_WIDTH + 1 + where_width, excess = (int)strlen(name) - NAME_WIDTH;
+    int used = printf("  %-*s %*s ", NAME_WIDTH, name, CHECKED_WIDTH - (excess > 0 ? excess : 0), checked);
     printf("%*s", left - used, where);
 }
 
