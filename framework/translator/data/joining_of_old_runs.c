@@ -13,13 +13,14 @@ enum {
     SPACED = 4, /* with French spacing, a no-break space on the side where it attaches */
 };
 
-static bool is_one_of(int32_t point, const char *set)
+/* Whether the first character of a token is one of a set. */
+static bool begins_with(const char *token, const char *set)
 {
-    for (int32_t member; *set;) {
-        set += qkv_point(set, &member);
-        if (member == point) return true;
-    }
-    return false;
+    int32_t point;
+    char first[5] = "";
+    int size = qkv_point(token, &point); /* below 0: the caller's token is not valid */
+    if (size > 0) memcpy(first, token, (size_t)size);
+    return *first && strstr(set, first);
 }
 
 /* Families of quotation marks. Within a family, every second mark is a closing one. FAMILIES is the number of families, and
@@ -27,28 +28,14 @@ static bool is_one_of(int32_t point, const char *set)
 enum { SINGLE = 1, GUILLEMET = 3, FAMILIES = 5 };
 static const char *const FAMILY[FAMILIES] = {"\"", "'‘’‚", "“”„‟", "«»", "‹›"};
 
-static int quote_family(int32_t point)
-{
-    int family = 0;
-    while (family < FAMILIES && !is_one_of(point, FAMILY[family])) family++;
-    return family;
-}
-
 /* How a punctuation mark attaches, independent of its neighbours; 0, a space on both sides, for letters and digits. */
-static int punctuation_attachment(int32_t point)
+static int punctuation_attachment(const char *token, int32_t point)
 {
     bool wide = (point >= 0x3001 && point <= 0x303F) || (point >= 0xFF01 && point <= 0xFF65);
-    if ((wide && qkv_is_punctuation(point)) || is_one_of(point, "/@_")) return LEFT | RIGHT;
-    if (is_one_of(point, "!?;:%")) return LEFT | SPACED;
-    if (is_one_of(point, ".,…") || qkv_is_closing(point)) return LEFT;
-    return is_one_of(point, "¡¿#") || qkv_is_opening(point) ? RIGHT : 0;
-}
-
-static int32_t first_point(const char *token)
-{
-    int32_t point;
-    qkv_point(token, &point);
-    return point;
+    if ((wide && qkv_is_punctuation(point)) || begins_with(token, "/@_")) return LEFT | RIGHT;
+    if (begins_with(token, "!?;:%")) return LEFT | SPACED;
+    if (begins_with(token, ".,…") || qkv_is_closing(point)) return LEFT;
+    return begins_with(token, "¡¿#") || qkv_is_opening(point) ? RIGHT : 0;
 }
 
 /* True for "l'", but not for an apostrophe alone. */
@@ -68,19 +55,20 @@ static bool is_repeated_mark(const char *left, const char *right)
  * mark of that family; if `token` is such a mark, it is flipped. */
 static int attachment(const char *lang, const char *token, const char *next, bool open[FAMILIES])
 {
-    int32_t point;
-    int size = qkv_point(token, &point), family = quote_family(point);
+    int32_t point, next_point = 0;
+    int size = qkv_point(token, &point), family = 0;
+    if (next) qkv_point(next, &next_point);
+    while (family < FAMILIES && !begins_with(token, FAMILY[family])) family++;
     if (family != FAMILIES && (size_t)size == strlen(token)) {
         open[family] = !open[family] && point != 0x2019;
         return (open[family] ? RIGHT : LEFT) | (family == GUILLEMET ? SPACED : 0);
     }
-    if (next && (point == '$' || point == 0xA3 || point == 0xA5) && qkv_is_digit(first_point(next)))
-        return RIGHT;
+    if (begins_with(token, "$£¥") && qkv_is_digit(next_point)) return RIGHT;
     if (qkv_has_elision(lang) && !qkv_is_punctuation(point) && is_elided(token)) return RIGHT;
     if (point == 0xB0)
         return LEFT | (next && (!strcmp(next, "C") || !strcmp(next, "F")) ? RIGHT : 0); /* 5°C */
     if (point == '+' && next && is_repeated_mark(token, next)) return LEFT;             /* C++ */
-    return punctuation_attachment(point);
+    return punctuation_attachment(token, point);
 }
 
 /* Whether token i is the apostrophe after a plural in s (the dogs' bones), and not an opening quotation mark: no second mark
@@ -95,12 +83,6 @@ static bool is_possessive(const char *const *tokens, int64_t i, int64_t count, c
     return true;
 }
 
-/* French spacing puts no space between two of these marks: "Oui ?!". */
-static bool are_sentence_ends(const char *left, const char *right)
-{
-    return (*left == '!' || *left == '?') && (*right == '!' || *right == '?');
-}
-
 /* The text between two neighbouring tokens. */
 static const char *separator(const char *lang, const char *left, int left_attaches, const char *right,
                              int right_attaches)
@@ -109,8 +91,8 @@ static const char *separator(const char *lang, const char *left, int left_attach
     bool by_left = left_attaches & RIGHT, by_right = right_attaches & LEFT;
     if (!by_left && !by_right) return " ";
     int attaches = by_left ? left_attaches : right_attaches;
-    return qkv_is_language(lang, "fr") && (attaches & SPACED) && !are_sentence_ends(left, right) ? "\u00A0"
-                                                                                                 : "";
+    bool ends = strchr("!?", *left) && strchr("!?", *right); /* "Oui ?!" */
+    return qkv_is_language(lang, "fr") && (attaches & SPACED) && !ends ? "\u00A0" : "";
 }
 
 void qkv_join_by_rules(const struct qkv_text_config *text, int64_t count, const char *const *tokens,

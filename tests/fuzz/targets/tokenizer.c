@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { LOWERCASE = 1, SPLIT = 2, CHARACTERS = 4, LANGUAGE = 8 };
+enum { LOWERCASE = 1, SPLIT = 2, CHARACTERS = 4, PLAIN = 8, LANGUAGE = 16 };
 
 static void require_tokens(const struct qkv_tokens *tokens)
 {
@@ -33,13 +33,14 @@ static void join_and_split(const struct qkv_text_config *text, const struct qkv_
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const languages[] = {"en", "fr", "es", "de", "zh", "ca_ES", "it", "oc-x"};
+    static const char *const languages[] = {"en", "fr", "ca_ES", "zh"};
     struct input input = {data, size}, line;
     unsigned switches = take_switches(&input);
     const struct qkv_text_config text = {.lang = languages[switches / LANGUAGE],
                                          .level = switches & CHARACTERS ? QKV_LEVEL_CHAR : QKV_LEVEL_WORD,
                                          .lowercase = switches & LOWERCASE,
-                                         .split_punctuation = switches & SPLIT};
+                                         .split_punctuation = switches & SPLIT,
+                                         .plain_marks = switches & PLAIN};
     struct qkv_tokens tokens = {0};
     struct qkv_error error = {""};
     while (take_part(&input, "\n", &line)) {
