@@ -154,7 +154,7 @@ static void declare_decoder(struct qkv_model *model, struct recurrent *network)
         .query_width = width,
         .memory_width = memory,
         .key_width = config->attention.key_width,
-        .window = config->attention.local_window,
+        .local_window = config->attention.local_window,
         .dropout = config->attention.dropout,
         .initial = weight,
     };

@@ -1,3 +1,4 @@
+/* Numeric derivatives of a tensor of a graph, by finite differences. */
 #include "check/differences.h"
 
 #include <float.h>

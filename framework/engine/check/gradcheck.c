@@ -1,3 +1,4 @@
+/* The report of checks, and the gradient check of a graph. */
 #include "core/memory.h"
 
 #include "check/check.h"

@@ -129,14 +129,6 @@ void qkv_state_release(struct qkv_state *state)
 
 /* ---- the blocks of a checkpoint ---- */
 
-static bool are_equal(struct qkv_shape a, struct qkv_shape b)
-{
-    if (a.rank != b.rank) return false;
-    for (int i = 0; i < a.rank; i++)
-        if (a.size[i] != b.size[i]) return false;
-    return true;
-}
-
 /* The blocks of a checkpoint: the values; the moments of the optimizer; and, if the values are a moving average, the
  * trained parameters themselves. Each block has a tensor for every parameter, named by the prefix of the block and the name
  * of the parameter. */
@@ -425,7 +417,7 @@ static enum qkv_status place_scales(struct loading *loading, const struct qkv_sa
 {
     bool is_matrix = parameter->shape.rank == 2;
     int64_t wanted = is_matrix ? qkv_int8_layout_of(parameter).scales : 0;
-    if (tensor->type != QKV_STORED_F32 || !are_equal(tensor->shape, QKV_SHAPE(wanted)))
+    if (tensor->type != QKV_STORED_F32 || !qkv_are_equal(tensor->shape, QKV_SHAPE(wanted)))
         return qkv_error_set(loading->error, "%s: %s is %s of type %s, but must be [%lld] of type F32",
                              loading->path, tensor->name, qkv_shape_text(tensor->shape),
                              qkv_stored_type_name(tensor->type), (long long)wanted);
@@ -463,7 +455,7 @@ static enum qkv_status place_tensor(struct loading *loading, const struct qkv_sa
     if (!parameter)
         return qkv_error_set(loading->error, "%s: holds %s, which the %s does not have", loading->path,
                              tensor->name, loading->blocks[block] ? "model" : "optimizer");
-    if (!are_equal(tensor->shape, parameter->shape))
+    if (!qkv_are_equal(tensor->shape, parameter->shape))
         return qkv_error_set(loading->error, "%s: %s is %s, but the model has %s", loading->path,
                              tensor->name, qkv_shape_text(tensor->shape), qkv_shape_text(parameter->shape));
     loading->source[block * loading->parameters->count + parameter->index] = tensor;
@@ -604,7 +596,7 @@ bool qkv_weights_match(int64_t count, const struct qkv_safetensor *tensors,
         const struct qkv_parameter *parameter = parameters->list[p];
         const struct qkv_safetensor *tensor = find_tensor(count, tensors, parameter->name);
         bool compares = !may_differ || !may_differ[p];
-        bool is_reshaped = tensor && compares && !are_equal(tensor->shape, parameter->shape);
+        bool is_reshaped = tensor && compares && !qkv_are_equal(tensor->shape, parameter->shape);
         source[p] = is_reshaped ? NULL : tensor;
         report->loaded += source[p] != NULL;
         if (source[p]) continue;

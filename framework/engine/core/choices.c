@@ -1,3 +1,4 @@
+/* The names of the values of enums, and of precisions. */
 #include "core/choices.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Messages between processes, and the thread that exchanges them. */
 #include "core/exchange.h"
 
 #include <time.h>

@@ -1,3 +1,4 @@
+/* Files that are written atomically, opening of files, folders, temporary files, and CRC-32. */
 #include "core/file.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Arenas. */
 #ifndef _DEFAULT_SOURCE
 #    define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #endif

@@ -1,3 +1,4 @@
+/* Half precision, int8 numbers with a scale, and random numbers. */
 #include "core/numbers.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* exp, log, sin and other functions that have the same bits on every processor. */
 #include "core/numbers.h"
 
 #include <float.h>

@@ -1,3 +1,4 @@
+/* Processors, teams of threads, blocks of memory, and the environment. */
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE /* sched_getaffinity, madvise, MAP_ANONYMOUS */
 #endif

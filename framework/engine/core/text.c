@@ -1,3 +1,4 @@
+/* Text of any origin, numbers as text, suggestions for misspelled names, and numbered strings. */
 #include "core/text.h"
 
 #include "core/memory.h"

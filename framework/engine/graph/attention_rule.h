@@ -1,5 +1,5 @@
 /* What follows from an attention rule (struct qkv_attention_rule of qkv/graph.h). qkv_attention_visible says which keys a
- * query sees; kernels ask first whether a rule has a window or is causal, and may then read all keys without it. */
+ * query sees. */
 #ifndef QKV_GRAPH_ATTENTION_RULE_H
 #define QKV_GRAPH_ATTENTION_RULE_H
 

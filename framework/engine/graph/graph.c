@@ -20,7 +20,7 @@ struct qkv_graph *qkv_graph_new(enum qkv_dtype dtype)
     graph->size = qkv_dtype_size(dtype);
     graph->ops = qkv_registry(dtype);
     qkv_limit_matrix_threads();
-    graph->gradients = true;
+    graph->needs_gradients = true;
     graph->replaces_bindings = true;
     graph->failed = graph->lacks_kernels = qkv_kernels_check(&graph->error) != QKV_OK;
     return graph;
@@ -61,7 +61,7 @@ enum qkv_dtype qkv_graph_dtype(const struct qkv_graph *graph)
 
 void qkv_graph_set_gradients(struct qkv_graph *graph, bool gradients)
 {
-    graph->gradients = gradients;
+    graph->needs_gradients = gradients;
 }
 
 void qkv_graph_set_workers(struct qkv_graph *graph, struct qkv_workers *workers)

@@ -95,7 +95,7 @@ struct qkv_graph {
     int64_t scratch_kept;
     bool guards_scratch; /* an access past the workspace of an op ends the program: qkv_arena_guard */
 
-    bool gradients, has_dropout, failed;
+    bool needs_gradients, has_dropout, failed;
     bool lacks_kernels;         /* QKV_KERNELS is invalid: the graph fails, also after a reset */
     bool shares_memory;         /* see qkv_graph_share_memory */
     struct qkv_tensor *planned; /* the tensor that qkv_graph_plan was called for */
@@ -285,12 +285,16 @@ static inline int64_t qkv_columns(const struct qkv_tensor *x)
     return x->shape.size[x->shape.rank - 1];
 }
 
+static inline bool qkv_are_equal(struct qkv_shape a, struct qkv_shape b)
+{
+    bool equal = a.rank == b.rank;
+    for (int i = 0; equal && i < a.rank; i++) equal = a.size[i] == b.size[i];
+    return equal;
+}
+
 static inline bool qkv_same_shape(const struct qkv_tensor *a, const struct qkv_tensor *b)
 {
-    if (a->shape.rank != b->shape.rank) return false;
-    for (int i = 0; i < a->shape.rank; i++)
-        if (a->shape.size[i] != b->shape.size[i]) return false;
-    return true;
+    return qkv_are_equal(a->shape, b->shape);
 }
 
 /* Number of sentences. Empty segments (count 0) mean one sentence of all rows. */

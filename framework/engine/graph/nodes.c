@@ -136,7 +136,7 @@ struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id id, struct q
     y->options = *options;
     for (int i = 0; i < QKV_MAX_INPUTS; i++)
         if (!set_input(y, i, inputs[i])) return NULL;
-    y->needs_gradient &= graph->gradients && !op->stops_gradient;
+    y->needs_gradient &= graph->needs_gradients && !op->stops_gradient;
     if (y->needs_gradient && !op->backward) {
         qkv_refuse(y, "has no gradient, but an input needs one: use constants or qkv_detach");
         return NULL;
@@ -162,7 +162,7 @@ static struct qkv_tensor *leaf(struct qkv_graph *graph, struct qkv_shape shape, 
     if (!set_count(tensor))
         return qkv_graph_fail(graph, "a tensor cannot have shape %s: it must have %s", qkv_shape_text(shape),
                               qkv_shape_fault(shape));
-    tensor->needs_gradient = variable && graph->gradients;
+    tensor->needs_gradient = variable && graph->needs_gradients;
     tensor->value = memory;
     if (!qkv_append_node(tensor)) return NULL;
     if (!memory) memset(tensor->value, 0, (size_t)tensor->count * graph->size);

@@ -130,20 +130,14 @@ static void read_sums(const struct qkv_tensor *loss, int64_t at, double *negativ
 {
     *negative_log_likelihood = *correct = (double)NAN;
     if (!loss || loss->graph->failed) return;
-    if (loss->op != QKV_OP_cross_entropy && loss->op != QKV_OP_linear_cross_entropy &&
-        loss->op != QKV_OP_paired_cross_entropy && loss->op != QKV_OP_attention_loss) {
-        qkv_graph_fail(loss->graph, "%s (%s) is no cross entropy", qkv_tensor_name(loss),
-                       qkv_tensor_op(loss));
-        return;
-    }
-    if (!qkv_is_computed(loss)) {
-        qkv_graph_fail(loss->graph, "%s (%s): qkv_forward has not computed its sums", qkv_tensor_name(loss),
-                       qkv_tensor_op(loss));
-        return;
-    }
-    if (at < 0) {
-        qkv_graph_fail(loss->graph, "%s (%s) keeps no sums of this row", qkv_tensor_name(loss),
-                       qkv_tensor_op(loss));
+    bool has_sums = loss->op == QKV_OP_cross_entropy || loss->op == QKV_OP_linear_cross_entropy ||
+                    loss->op == QKV_OP_paired_cross_entropy || loss->op == QKV_OP_attention_loss;
+    const char *refusal = !has_sums                ? " is no cross entropy"
+                          : !qkv_is_computed(loss) ? ": qkv_forward has not computed its sums"
+                          : at < 0                 ? " keeps no sums of this row"
+                                                   : NULL;
+    if (refusal) {
+        qkv_graph_fail(loss->graph, "%s (%s)%s", qkv_tensor_name(loss), qkv_tensor_op(loss), refusal);
         return;
     }
     *negative_log_likelihood = qkv_dtype_get(loss->graph->dtype, loss->saved, at);

@@ -94,18 +94,20 @@ OP(attention_scores, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(
 
 /* ---- attention_weights: w = softmax of each row over its visible keys;  ds = w (dw - sum(dw w)) ---- */
 
-/* The segments give the number of rows, which scores [P] do not tell. */
+/* Refuses an input 0 that is no ragged block: the segments give the number of rows, which it does not tell. */
+static bool check_ragged(struct qkv_tensor *y, const char *what)
+{
+    const struct qkv_tensor *block = y->input[0];
+    int64_t count = ragged_count(&y->options, 0, 0);
+    return (block->shape.rank == 1 && block->count == count) ||
+           qkv_refuse(y, "%s are %s, but the segments make %lld of them", what, qkv_shape_text(block->shape),
+                      (long long)count);
+}
+
 static bool attention_weights_shape(struct qkv_tensor *y)
 {
-    const struct qkv_tensor *scores = y->input[0];
-    const struct qkv_options *options = &y->options;
-    if (!check_rule(y) || !find_sentences(y) || !check_attention(y, ANY_ROWS, ANY_ROWS, y->input[1]))
-        return false;
-    int64_t count = ragged_count(options, 0, 0);
-    if (scores->shape.rank != 1 || scores->count != count)
-        return qkv_refuse(y, "scores are %s, but the segments make %lld of them",
-                          qkv_shape_text(scores->shape), (long long)count);
-    return same_as_input(y);
+    return check_rule(y) && find_sentences(y) && check_attention(y, ANY_ROWS, ANY_ROWS, y->input[1]) &&
+           check_ragged(y, "scores") && same_as_input(y);
 }
 
 static void attention_weights_forward(struct qkv_tensor *y)
@@ -161,19 +163,14 @@ static int64_t mix_rows(const struct qkv_options *options)
 
 static bool attention_mix_shape(struct qkv_tensor *y)
 {
-    const struct qkv_tensor *weights = y->input[0], *value = y->input[1];
-    const struct qkv_options *options = &y->options;
+    const struct qkv_tensor *value = y->input[1];
     if (!check_rule(y) || !find_sentences(y)) return false;
-    if (!check_heads(y, value, qkv_attention_key_value_heads(&options->attention), "value") ||
-        !check_attention(y, ANY_ROWS, value->shape.size[0], NULL))
+    const struct qkv_attention_rule *rule = &y->options.attention;
+    int64_t heads = qkv_attention_key_value_heads(rule);
+    if (!check_heads(y, value, heads, "value") || !check_attention(y, ANY_ROWS, value->shape.size[0], NULL) ||
+        !check_ragged(y, "weights"))
         return false;
-    int64_t count = ragged_count(options, 0, 0);
-    if (weights->shape.rank != 1 || weights->count != count)
-        return qkv_refuse(y, "weights are %s, but the segments make %lld of them",
-                          qkv_shape_text(weights->shape), (long long)count);
-    y->shape = QKV_SHAPE(mix_rows(options), value->shape.size[1] /
-                                                qkv_attention_key_value_heads(&options->attention) *
-                                                options->attention.heads);
+    y->shape = QKV_SHAPE(mix_rows(&y->options), value->shape.size[1] / heads * rule->heads);
     return true;
 }
 
@@ -317,12 +314,8 @@ static bool attention_local_shape(struct qkv_tensor *y)
     if (!check_matrix(y, center, "center")) return false;
     if (center->shape.size[1] != 1)
         return qkv_refuse(y, "center is %s, but must have 1 column", qkv_shape_text(center->shape));
-    if (!check_one_head(y, center->shape.size[0], ANY_ROWS)) return false;
-    int64_t count = ragged_count(options, 0, 0);
-    if (scores->shape.rank != 1 || scores->count != count)
-        return qkv_refuse(y, "scores are %s, but the segments make %lld of them",
-                          qkv_shape_text(scores->shape), (long long)count);
-    y->saved_count = count;
+    if (!check_one_head(y, center->shape.size[0], ANY_ROWS) || !check_ragged(y, "scores")) return false;
+    y->saved_count = scores->count;
     return same_as_input(y);
 }
 
@@ -436,16 +429,13 @@ static bool attention_loss_shape(struct qkv_tensor *y)
     const struct qkv_attention_rule *rule = &y->options.attention;
     if (rule->causal || rule->window)
         return qkv_refuse(y, "every query must see all keys, but attention is causal or has a window");
-    int64_t count = ragged_count(&y->options, 0, 0);
-    if (scores->shape.rank != 1 || scores->count != count)
-        return qkv_refuse(y, "scores are %s, but the segments make %lld of them",
-                          qkv_shape_text(scores->shape), (long long)count);
-    if (target->shape.rank != 1 || target->count != count)
+    if (!check_ragged(y, "scores")) return false;
+    if (target->shape.rank != 1 || target->count != scores->count)
         return qkv_refuse(y, "target is %s, but scores are %s", qkv_shape_text(target->shape),
                           qkv_shape_text(scores->shape));
     if (target->needs_gradient) return qkv_refuse(y, "target must be a constant: it has no gradient");
     y->shape = QKV_SHAPE(1);
-    y->saved_count = GRADIENTS_AT + count;
+    y->saved_count = GRADIENTS_AT + scores->count;
     return true;
 }
 

@@ -425,13 +425,9 @@ static inline struct block block_at(const struct qkv_attention_rule *rule, const
                                     int64_t row, int64_t max_rows)
 {
     int64_t position = p->keys - p->queries + row;
-    if (!rule->window && !rule->causal)
-        return (struct block){.row = row,
-                              .rows = p->queries - row < max_rows ? p->queries - row : max_rows,
-                              .columns = p->keys,
-                              .length = {0, p->keys}};
     struct block b = {.row = row, .rows = p->queries - row < max_rows ? p->queries - row : max_rows};
-    if (position < rule->global_tokens && b.rows > rule->global_tokens - position)
+    /* A position below 0 means that the rule does not depend on positions: every row sees all keys. */
+    if (position >= 0 && position < rule->global_tokens && b.rows > rule->global_tokens - position)
         b.rows = rule->global_tokens - position;
     struct qkv_visible_keys first = visible_to(rule, p, row), last = visible_to(rule, p, row + b.rows - 1);
     b.length[0] = first.global_end;

@@ -130,17 +130,17 @@ static void multiply_part(void *context, int part)
     multiply(job, &p, first);
 }
 
-void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
-                         int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
+void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a, int64_t lda,
+          const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
 {
     const struct output output = {.c = c, .ldc = ldc, .beta = beta};
     const struct job job = {.product = {transpose_a, transpose_b, m, n, k, a, b, lda, ldb, output}};
     multiply(&job, &job.product, 0);
 }
 
-void VARIANT(qkv_, gemm_prefetch)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                                  const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
-                                  int64_t ldc, const real *prefetch, int64_t count)
+void gemm_prefetch(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
+                   int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc,
+                   const real *prefetch, int64_t count)
 {
     struct output output = {.c = c, .ldc = ldc, .beta = beta, .prefetch = (const char *)prefetch};
     int64_t column_tiles = (n + TILE_COLUMNS - 1) / TILE_COLUMNS,
@@ -157,9 +157,9 @@ bool VARIANT(qkv_, gemm_reads_panels)(int64_t m, int64_t n, int64_t k)
     return m > FEW_ROWS && !is_by_library(m, n, k);
 }
 
-void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                              const real *a, int64_t lda, const real *b, int64_t ldb, const real *panels,
-                              const real *bias, real *c, int64_t ldc)
+void gemm_bias(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
+               int64_t lda, const real *b, int64_t ldb, const real *panels, const real *bias, real *c,
+               int64_t ldc)
 {
     /* At least PARTS parts; more where COLUMN_BLOCK columns, in float32 a page of 4 KiB, are fewer. */
     enum { PARTS = 4 };

@@ -8,17 +8,21 @@
 #include "kernels/vectors.h"
 #include "qkv/base.h"
 
+#define gemm          VARIANT(qkv_, gemm)
+#define gemm_prefetch VARIANT(qkv_, gemm_prefetch)
+#define gemm_bias     VARIANT(qkv_, gemm_bias)
+
 /* c [m, n] = a' [m, k] b' [k, n] + beta c, where a' is a, or its transpose if transpose_a is set,
  * and b' is b, or its transpose if transpose_b is set. beta is 0 (c may be uninitialised) or 1.
  * lda, ldb and ldc are the strides of rows. */
-void VARIANT(qkv_, gemm)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
-                         int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc);
+void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a, int64_t lda,
+          const real *b, int64_t ldb, real beta, real *c, int64_t ldc);
 
 /* gemm, which also loads the `count` numbers at `prefetch` into the cache; the caller reads them
  * next. */
-void VARIANT(qkv_, gemm_prefetch)(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                                  const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
-                                  int64_t ldc, const real *prefetch, int64_t count);
+void gemm_prefetch(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
+                   int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc,
+                   const real *prefetch, int64_t count);
 
 /* gemm_panels packs b' [k, n] into panels, the order in which gemm_bias reads it.
  * gemm_panels_count: how many numbers the panels have. */
@@ -32,30 +36,9 @@ bool VARIANT(qkv_, gemm_reads_panels)(int64_t m, int64_t n, int64_t k);
 /* c [m, n] = a [m, k] b' [k, n] + bias [n] in every row. bias may be NULL. panels: b' as
  * gemm_panels packs it, or NULL. workers, if not NULL, share the columns of a large b; results have
  * the same bits without them. */
-void VARIANT(qkv_, gemm_bias)(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                              const real *a, int64_t lda, const real *b, int64_t ldb, const real *panels,
-                              const real *bias, real *c, int64_t ldc);
-
-static inline void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
-                        int64_t lda, const real *b, int64_t ldb, real beta, real *c, int64_t ldc)
-{
-    VARIANT(qkv_, gemm)(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, beta, c, ldc);
-}
-
-static inline void gemm_prefetch(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                                 const real *a, int64_t lda, const real *b, int64_t ldb, real beta, real *c,
-                                 int64_t ldc, const real *prefetch, int64_t count)
-{
-    VARIANT(qkv_, gemm_prefetch)
-    (transpose_a, transpose_b, m, n, k, a, lda, b, ldb, beta, c, ldc, prefetch, count);
-}
-
-static inline void gemm_bias(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                             const real *a, int64_t lda, const real *b, int64_t ldb, const real *panels,
-                             const real *bias, real *c, int64_t ldc)
-{
-    VARIANT(qkv_, gemm_bias)(workers, transpose_b, m, n, k, a, lda, b, ldb, panels, bias, c, ldc);
-}
+void gemm_bias(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
+               int64_t lda, const real *b, int64_t ldb, const real *panels, const real *bias, real *c,
+               int64_t ldc);
 
 /* Declarations shared by gemm.c and gemm_tiles.c: the description of a product, and the kernels that compute
  * it. */

@@ -13,13 +13,14 @@
 
 enum { ZERO = 128 };
 
-void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, void *panels)
+void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
+                              void *panels)
 {
     float *scale = panels;
     int64_t padded = int8_padded_columns(n), inner = int8_padded_inner(k);
     int32_t *start = (int32_t *)(scale + padded);
     int8_t *panel = (int8_t *)(start + padded);
-    int64_t column_step = transpose_b ? k : 1, row_step = transpose_b ? 1 : n;
+    int64_t column_step = transpose_b ? ldb : 1, row_step = transpose_b ? 1 : ldb;
     memset(panel, 0, (size_t)(padded * inner));
     for (int64_t j = 0; j < padded; j++) {
         const real *column = b + j * column_step;
@@ -436,9 +437,10 @@ void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t
     }
 }
 #else
-void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, void *panels)
+void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
+                              void *panels)
 {
-    (void)transpose_b, (void)n, (void)k, (void)b, (void)panels;
+    (void)transpose_b, (void)n, (void)k, (void)b, (void)ldb, (void)panels;
     QKV_BUG(true, "int8 in float64");
 }
 

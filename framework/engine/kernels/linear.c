@@ -81,6 +81,19 @@ static void matmul_backward(struct qkv_tensor *y)
 OP(matmul, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .shape = RULE(matmul_shape),
    .forward = matmul_forward, .backward = matmul_backward);
 
+/* Defines a function that packs a weight for products in a precision. */
+#define PACK(name, pack)                                                                                     \
+    static void name(const struct qkv_tensor *weight, bool transposed, void *panels)                         \
+    {                                                                                                        \
+        int64_t rows = qkv_rows(weight), columns = qkv_columns(weight);                                      \
+        VARIANT(qkv_, pack)                                                                                  \
+        (transposed, transposed ? rows : columns, transposed ? columns : rows, weight->value, columns,       \
+         panels);                                                                                            \
+    }
+PACK(pack_int8, int8_pack)
+PACK(pack_bfloat16, bfloat16_pack)
+PACK(pack_float, gemm_panels)
+
 /* ---- linear in int8: the workspace holds x as int8, and the weight packed where the graph has no panels ---- */
 
 /* Numbers of workspace. */
@@ -89,13 +102,6 @@ static int64_t int8_scratch(const struct qkv_tensor *y)
     int64_t rows = qkv_rows(y), inner = qkv_columns(y->input[0]);
     size_t bytes = int8_rows_size(rows, inner) + int8_panels_size(qkv_columns(y), inner);
     return (int64_t)((bytes + sizeof(float) - 1) / sizeof(float));
-}
-
-static void pack_int8(const struct qkv_tensor *weight, bool transposed, void *panels)
-{
-    int64_t rows = qkv_rows(weight), columns = qkv_columns(weight);
-    VARIANT(qkv_, int8_pack)
-    (transposed, transposed ? rows : columns, transposed ? columns : rows, weight->value, panels);
 }
 
 static void linear_int8(struct qkv_tensor *y)
@@ -116,13 +122,6 @@ static void linear_int8(struct qkv_tensor *y)
 }
 
 /* ---- linear in bfloat16 ---- */
-
-static void pack_bfloat16(const struct qkv_tensor *weight, bool transposed, void *panels)
-{
-    int64_t rows = qkv_rows(weight), columns = qkv_columns(weight);
-    VARIANT(qkv_, bfloat16_pack)
-    (transposed, transposed ? rows : columns, transposed ? columns : rows, weight->value, columns, panels);
-}
 
 static void linear_bfloat16(struct qkv_tensor *y)
 {
@@ -159,13 +158,6 @@ static bool linear_shape(struct qkv_tensor *y)
     return check_vector(y, y->input[2], qkv_columns(y), "bias");
 }
 
-static void pack_weight(const struct qkv_tensor *weight, bool transposed, void *panels)
-{
-    int64_t rows = qkv_rows(weight), columns = qkv_columns(weight);
-    VARIANT(qkv_, gemm_panels)
-    (transposed, transposed ? rows : columns, transposed ? columns : rows, weight->value, columns, panels);
-}
-
 /* The weight, packed as gemm_bias reads it for x [rows, inner]; NULL if gemm_bias does not read
  * panels for a product of this size, or if there is no packed copy. */
 static const real *panels_of(const struct qkv_tensor *weight, bool transposed, int64_t rows, int64_t columns,
@@ -173,7 +165,7 @@ static const real *panels_of(const struct qkv_tensor *weight, bool transposed, i
 {
     if (!VARIANT(qkv_, gemm_reads_panels)(rows, columns, inner)) return NULL;
     size_t bytes = (size_t)VARIANT(qkv_, gemm_panels_count)(columns, inner) * sizeof(real);
-    return qkv_panels_of(weight, transposed, bytes, pack_weight);
+    return qkv_panels_of(weight, transposed, bytes, pack_float);
 }
 
 static void linear_forward(struct qkv_tensor *y)

@@ -90,8 +90,9 @@ static inline bool is_int8(const struct qkv_tensor *weight, int64_t inner)
            inner <= INT8_LONGEST;
 }
 
-/* Packs b' [k, n], which is b or its transpose; b has rows of `columns` numbers. `panels` has int8_panels_size bytes. */
-void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, void *panels);
+/* Packs b' [k, n], which is b or its transpose. `panels` has int8_panels_size bytes. */
+void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
+                              void *panels);
 
 /* c [m, n] = a [m, k] b' [k, n] + bias [n], which may be NULL; rows of a, and of c, follow each other. rows: workspace of
  * int8_rows_size bytes. workers, if not NULL, share the columns of a large b. */

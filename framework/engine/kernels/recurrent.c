@@ -405,7 +405,8 @@ static bool cell_shape(struct qkv_tensor *y, const struct cell *cell)
     return true;
 }
 
-#define CELL(name, kind)                                                                                     \
+/* Defines the op `name`; the other arguments are its declarations. */
+#define CELL(name, kind, ...)                                                                                \
     static bool name##_op_shape(struct qkv_tensor *y)                                                        \
     {                                                                                                        \
         return cell_shape(y, &kind);                                                                         \
@@ -417,15 +418,10 @@ static bool cell_shape(struct qkv_tensor *y, const struct cell *cell)
     static void name##_op_backward(struct qkv_tensor *y)                                                     \
     {                                                                                                        \
         cell_backward(y, &kind);                                                                             \
-    }
+    }                                                                                                        \
+    OP(name, .shape = RULE(name##_op_shape), .forward = name##_op_forward, .backward = name##_op_backward,   \
+       __VA_ARGS__)
 
-CELL(rnn, RNN)
-CELL(gru, GRU)
-CELL(lstm, LSTM)
-
-OP(rnn, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(1) | RESULT, .shape = RULE(rnn_op_shape),
-   .forward = rnn_op_forward, .backward = rnn_op_backward);
-OP(gru, .inputs = 4, .optional = INPUT(2) | INPUT(3), .backward_reads = INPUT(1) | INPUT(3) | RESULT,
-   .shape = RULE(gru_op_shape), .forward = gru_op_forward, .backward = gru_op_backward);
-OP(lstm, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(1) | INPUT(2) | RESULT,
-   .shape = RULE(lstm_op_shape), .forward = lstm_op_forward, .backward = lstm_op_backward);
+CELL(rnn, RNN, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(1) | RESULT);
+CELL(gru, GRU, .inputs = 4, .optional = INPUT(2) | INPUT(3), .backward_reads = INPUT(1) | INPUT(3) | RESULT);
+CELL(lstm, LSTM, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(1) | INPUT(2) | RESULT);

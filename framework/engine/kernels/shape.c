@@ -279,9 +279,7 @@ static bool multiply_column_shape(struct qkv_tensor *y)
     const struct qkv_tensor *x = y->input[0], *column = y->input[1];
     struct qkv_shape expected = x->shape;
     expected.size[x->shape.rank - 1] = 1;
-    bool fits = column->shape.rank == expected.rank;
-    for (int i = 0; fits && i < expected.rank; i++) fits = column->shape.size[i] == expected.size[i];
-    if (!fits)
+    if (!qkv_are_equal(column->shape, expected))
         return qkv_refuse(y, "column is %s, but must be %s", qkv_shape_text(column->shape),
                           qkv_shape_text(expected));
     return same_as_input(y);

@@ -1,3 +1,4 @@
+/* Embeddings and positions. */
 #include "core/choices.h"
 #include "core/memory.h"
 #include "core/numbers.h"

@@ -116,7 +116,7 @@ struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, stru
     return qkv_multi_head_attend(layer, graph, &projections, node);
 }
 
-/* Silencing heads of attention: their context becomes 0. */
+/* Ablating heads of attention: their context becomes 0. */
 
 bool *qkv_ablation_new(struct qkv_parameters *parameters, int64_t heads)
 {

@@ -1,3 +1,4 @@
+/* The attention of recurrent decoders, with one head. */
 #include "core/choices.h"
 #include "core/memory.h"
 #include "layers/layer.h"
@@ -22,7 +23,7 @@ void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
         .score = score,
         .query_width = query,
         .memory_width = memory,
-        .window = options->window,
+        .local_window = options->local_window,
         .dropout = options->dropout,
         .is_ablated = qkv_ablation_new(parameters, 1),
     };
@@ -110,7 +111,7 @@ struct qkv_tensor *qkv_single_head_attention_apply(const struct qkv_single_head_
         if (inputs->mask) qkv_graph_fail(graph, "%s: the score local_p takes no mask", layer->name);
         struct qkv_tensor *center = qkv_dense_apply(
             &layer->place_vector, graph, qkv_dense_apply(&layer->place, graph, inputs->x)); /* [Nq, 1] */
-        weights = qkv_attention_local(graph, scores, center, attention, layer->window);
+        weights = qkv_attention_local(graph, scores, center, attention, layer->local_window);
     } else {
         weights = qkv_attention_weights(graph, scores, inputs->mask, attention);
     }

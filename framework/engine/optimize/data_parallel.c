@@ -1,3 +1,4 @@
+/* Data parallelism: a step computes shards of a batch in graphs on several threads. */
 #include "optimize/optimize.h"
 #include "qkv/optimizer.h"
 
@@ -9,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-struct shard {
+struct shard_result {
     struct qkv_shard_sums sums;
     enum qkv_status status;
     struct qkv_error error;
@@ -20,10 +21,10 @@ struct qkv_data_parallel {
     struct qkv_workers *workers;
     struct qkv_processes *processes;
     enum qkv_gradient_memory memory;
-    int shards, threads;       /* threads: as many as run shards at the same time */
-    struct shard *shard;       /* [shards] */
-    bool *is_empty;            /* [shards] */
-    struct qkv_shard *running; /* [threads]: graphs, and the shards in them */
+    int shards, threads;        /* threads: as many as run shards at the same time */
+    struct shard_result *shard; /* [shards] */
+    bool *is_empty;             /* [shards] */
+    struct qkv_shard *running;  /* [threads]: graphs, and the shards in them */
     struct qkv_gradient_tree *tree;
 
     /* Of the step that is being run: */
@@ -164,7 +165,7 @@ enum qkv_status qkv_data_parallel_reserve(struct qkv_data_parallel *parallel,
 
 static enum qkv_status run_shard(struct qkv_data_parallel *parallel, const struct qkv_gradient_leaf *leaf)
 {
-    struct shard *shard = &parallel->shard[leaf->shard];
+    struct shard_result *shard = &parallel->shard[leaf->shard];
     const struct qkv_shard_loss *loss = &parallel->loss;
     const struct qkv_shard *running = &parallel->running[leaf->worker];
     struct qkv_graph *graph = running->graph;
@@ -208,7 +209,7 @@ static enum qkv_status begin_shards(struct qkv_data_parallel *parallel, struct q
         if (items < 0 || items > INT64_MAX - total)
             return qkv_error_set(error, "shard %d of a step has %lld items, after %lld of earlier shards", i,
                                  (long long)items, (long long)total);
-        parallel->shard[i] = (struct shard){.sums.items = items};
+        parallel->shard[i] = (struct shard_result){.sums.items = items};
         parallel->is_empty[i] = items == 0;
         total += items;
     }
@@ -255,7 +256,7 @@ enum qkv_status qkv_data_parallel_step(struct qkv_data_parallel *parallel, const
                                        const struct qkv_random *random, bool accumulate,
                                        struct qkv_shard_sums *sums, struct qkv_error *error)
 {
-    struct shard *shard = parallel->shard;
+    struct shard_result *shard = parallel->shard;
     parallel->loss = *loss;
     parallel->random = random;
     if (begin_shards(parallel, error)) {

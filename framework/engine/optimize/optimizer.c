@@ -1,3 +1,4 @@
+/* Optimizers: their options, state and steps; the arithmetic is in kernels/optimizer.c. */
 #include "qkv/optimizer.h"
 
 #include "core/choices.h"

@@ -1,3 +1,4 @@
+/* Schedules of the learning rate. */
 #include "checkpoint/safetensors.h"
 #include "optimize/optimize.h"
 #include "qkv/optimizer.h"

@@ -71,7 +71,7 @@ void qkv_learned_single_head(const struct qkv_model *model, const struct qkv_sin
     if (layer->score == QKV_ATTENTION_SCORE_LOCAL_P)
         setup->predictor = (struct position_predictor){
             parameter_matrix(model, walk, layer->place.weight),
-            parameter_matrix(model, walk, layer->place_vector.weight), layer->window};
+            parameter_matrix(model, walk, layer->place_vector.weight), layer->local_window};
     switch (layer->score) {
     case QKV_ATTENTION_SCORE_SCALED_DOT:
         setup->score = QKV_SCENE_SCORE_SCALED_DOT;

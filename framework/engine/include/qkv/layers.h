@@ -308,7 +308,7 @@ struct qkv_single_head_attention_options {
     enum qkv_attention_score score;
     int64_t query_width, memory_width; /* Q, M; equal for dot */
     int64_t key_width;                 /* K: for scaled_dot, additive, concat and the position of local_p */
-    int64_t window;                    /* local_p: keys on each side of the predicted position */
+    int64_t local_window;              /* local_p: keys on each side of the predicted position */
     double dropout;                    /* on the weights */
     struct qkv_initial initial;
 };
@@ -316,7 +316,7 @@ struct qkv_single_head_attention_options {
 struct qkv_single_head_attention {
     const char *name;
     enum qkv_attention_score score;
-    int64_t query_width, memory_width, window;
+    int64_t query_width, memory_width, local_window;
     double dropout;
     struct qkv_dense query, key;        /* "query.weight" [Q, K], "key.weight" [M, K or Q] */
     const struct qkv_parameter *vector; /* additive, concat: [K] */
