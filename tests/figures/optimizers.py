@@ -35,7 +35,7 @@ def gradient(i, update):
     return (((i * 7 + update * 5) % 11) - 5) / 4.0 * 10.0 ** ((i % 4) - 3)
 
 
-def trajectory(kind, learning_rate, settings):
+def trained(kind, learning_rate, settings):
     parameters = [torch.tensor([start(i) for i in part], dtype=torch.float64)
                   for part in (range(0, 4), range(4, COUNT))]
     optimizer = CLASSES[kind](parameters, lr=learning_rate, **settings)
@@ -43,24 +43,21 @@ def trajectory(kind, learning_rate, settings):
         parameters[0].grad = torch.tensor([gradient(i, update) for i in range(0, 4)], dtype=torch.float64)
         parameters[1].grad = torch.tensor([gradient(i, update) for i in range(4, COUNT)], dtype=torch.float64)
         optimizer.step()
-        if update in (1, 2, UPDATES):
-            yield torch.cat(parameters).tolist()
+    return torch.cat(parameters).tolist()
 
 
 print("/* Made by optimizers.py with PyTorch %s. Do not edit. */\n/* clang-format off */" % torch.__version__.split("+")[0])
 print("enum { FIGURE_COUNT = %d, FIGURE_UPDATES = %d };\n" % (COUNT, UPDATES))
-print("/* The parameters after updates 1, 2 and FIGURE_UPDATES. */")
+print("/* The parameters after FIGURE_UPDATES. */")
 print("static const struct {\n    const char *name;\n    enum qkv_optimizer_kind kind;")
 print("    double learning_rate, betas[2], epsilon, momentum, weight_decay;\n    bool nesterov;")
-print("    double values[3][FIGURE_COUNT];\n} FIGURES[] = {")
+print("    double values[FIGURE_COUNT];\n} FIGURES[] = {")
 for name, kind, rate, settings in CASES:
     betas = settings.get("betas", (0.9, 0.999))
     print('    {"%s", QKV_OPTIMIZER_%s, %r, {%r, %r}, %r, %r, %r, %s,' % (
         name, kind, rate, betas[0], betas[1], settings.get("eps", 1e-8), settings.get("momentum", 0.0),
         settings.get("weight_decay", 0.0), str(settings.get("nesterov", False)).lower()))
-    rows = list(trajectory(kind, rate, settings))
-    for r, row in enumerate(rows):
-        assert all(math.isfinite(x) for x in row)
-        lines = ["%s" % ", ".join(repr(x) for x in row[:4]), ", ".join(repr(x) for x in row[4:])]
-        print("     %s{%s,\n       %s}%s" % ("{" if r == 0 else " ", lines[0], lines[1], "}}," if r == 2 else ","))
+    row = trained(kind, rate, settings)
+    assert all(math.isfinite(x) for x in row)
+    print("     {%s,\n      %s}}," % (", ".join(repr(x) for x in row[:4]), ", ".join(repr(x) for x in row[4:])))
 print("};")
