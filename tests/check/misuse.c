@@ -1,12 +1,7 @@
 /* The gradient check called wrongly, as by a program that is not finished: it refuses with a status and a sentence. */
+#include "support.h"
+
 #include "framework/engine/check/check.h"
-
-#include "refusal.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The arguments of a check of y = f(x), x [3]. */
 struct call {
@@ -14,7 +9,6 @@ struct call {
     struct qkv_tensor *x, *y;
     struct qkv_check_options options;
     struct qkv_check_report report;
-    struct qkv_error error;
 };
 
 static struct call call_of(struct qkv_tensor *(*f)(struct qkv_graph *graph, struct qkv_tensor *x))
@@ -28,7 +22,7 @@ static struct call call_of(struct qkv_tensor *(*f)(struct qkv_graph *graph, stru
 
 static enum qkv_status check(struct call *call)
 {
-    return qkv_check_graph(&call->report, "f", call->graph, call->y, &call->options, &call->error);
+    return qkv_check_graph(&call->report, "f", call->graph, call->y, &call->options, &error);
 }
 
 static void release(struct call *call)
@@ -39,7 +33,7 @@ static void release(struct call *call)
 
 static void expect_call_refused(struct call *call, const char *sentence)
 {
-    expect_refusal(check(call), &call->error, sentence);
+    expect_refusal(check(call), sentence);
     cr_expect_eq(call->report.count, 0);
 }
 
@@ -52,7 +46,7 @@ static void expect_graph_refused(struct call call, const char *sentence)
 
 Test(misuse, null_is_refused)
 {
-    struct call call = call_of(qkv_tanh);
+    struct call call RELEASED(release) = call_of(qkv_tanh);
     struct qkv_check_options *options = &call.options;
     cr_expect_eq(qkv_check_graph(NULL, "f", call.graph, call.y, options, NULL), QKV_INVALID);
     cr_expect_eq(qkv_check_graph(&call.report, NULL, call.graph, call.y, options, NULL), QKV_INVALID);
@@ -71,12 +65,11 @@ Test(misuse, null_is_refused)
     cr_expect_eq(qkv_fault_find(NULL), QKV_FAULT_NONE);
     qkv_check_release(NULL);
     cr_expect_eq(call.report.count, 0);
-    release(&call);
 }
 
 Test(misuse, numbers_that_name_nothing_are_refused)
 {
-    struct call call = call_of(qkv_tanh);
+    struct call call RELEASED(release) = call_of(qkv_tanh);
     for (int i = 0; i < 3; i++) {
         static const int wrong[] = {-1, 0, 1000};
         cr_expect_eq(qkv_check_op(&call.report, (enum qkv_op_id)wrong[i], &call.options, NULL), QKV_INVALID);
@@ -88,10 +81,9 @@ Test(misuse, numbers_that_name_nothing_are_refused)
         cr_expect_eq(check(&call), QKV_INVALID);
         call.options.fault = QKV_FAULT_SIGN;
         call.options.fault_op = (enum qkv_op_id)wrong[i];
-        expect_refusal_with(check(&call), &call.error, "there is no such op to plant a fault in");
+        expect_refusal_with(check(&call), "there is no such op to plant a fault in");
         call.options.fault = QKV_FAULT_NONE;
     }
-    release(&call);
 }
 
 Test(misuse, options_out_of_range_are_refused)
@@ -105,13 +97,12 @@ Test(misuse, options_out_of_range_are_refused)
         {-1, 0, "qkv_check_graph: the tolerance is -1, but must be 0 or more"},
         {0, -1, "qkv_check_graph: the sample is -1, but must be 0 (all) or more"},
     };
-    struct call call = call_of(qkv_tanh);
+    struct call call RELEASED(release) = call_of(qkv_tanh);
     for (int i = 0; i < 3; i++) {
         call.options.tolerance = CASES[i].tolerance;
         call.options.sample = CASES[i].sample;
         expect_call_refused(&call, CASES[i].message);
     }
-    release(&call);
 }
 
 static struct qkv_tensor *constant_of(struct qkv_graph *graph, struct qkv_tensor *x)
@@ -151,18 +142,16 @@ Test(misuse, a_graph_that_the_check_cannot_read_is_refused)
 
 Test(misuse, gradients_that_backward_adds_to_are_refused)
 {
-    struct qkv_parameters parameters = {0};
+    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
     const struct qkv_parameter *weight = qkv_parameters_add(
         &parameters, QKV_SHAPE(3), (struct qkv_initial){QKV_INITIALIZER_NORMAL, 1}, "weight");
     cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT64, NULL), QKV_OK);
-    double *gradients = calloc((size_t)parameters.elements, sizeof *gradients);
+    double *gradients RELEASED(free_memory) = calloc((size_t)parameters.elements, sizeof *gradients);
     struct call call = {.graph = qkv_graph_new(QKV_FLOAT64)};
     qkv_graph_bind(call.graph, &parameters, gradients, true);
     call.y = qkv_tanh(call.graph, qkv_graph_parameter(call.graph, weight));
     expect_graph_refused(call,
                          "f: backward adds to the gradients of parameters; bind them without `accumulate`");
-    free(gradients);
-    qkv_parameters_release(&parameters);
 }
 
 /* ---- functions that cannot be right ---- */
@@ -183,14 +172,13 @@ Test(misuse, nan_and_infinity_fail)
     struct qkv_tensor *(*const functions[])(struct qkv_graph *, struct qkv_tensor *) = {log_of_negatives,
                                                                                         overflow, qkv_tanh};
     for (int i = 0; i < 3; i++) {
-        struct call call = call_of(functions[i]);
+        struct call call RELEASED(release) = call_of(functions[i]);
         double values[3];
         qkv_tensor_write(call.x, X[i]);
         cr_expect_eq(check(&call), QKV_OK);
         cr_expect_gt(call.report.failures, 0, "case %d", i);
         qkv_tensor_read(call.x, values);
         if (i < 2) cr_expect_arr_eq(values, X[i], sizeof values, "the values are restored");
-        release(&call);
     }
 }
 
@@ -202,49 +190,44 @@ static struct qkv_tensor *forgetful_network(struct qkv_graph *graph, int *calls)
 }
 
 static struct qkv_check_report pair_report;
-static struct qkv_error pair_error;
 
 static enum qkv_status check_pair(const struct qkv_precision_pair *pair)
 {
-    return qkv_check_precision(&pair_report, "f", pair, 1, &pair_error);
+    return qkv_check_precision(&pair_report, "f", pair, 1, &error);
 }
 
 Test(misuse, a_network_of_another_shape_at_the_second_call_is_refused)
 {
-    struct qkv_graph *float32 = qkv_graph_new(QKV_FLOAT32), *float64 = qkv_graph_new(QKV_FLOAT64),
-                     *more = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_graph *float32 RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32),
+                              *float64 RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64),
+                              *more RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
     int calls = 0;
     struct qkv_precision_pair pair = {forgetful_network(float32, &calls), forgetful_network(float64, &calls),
                                       NULL, QKV_FLOAT32_BOUND};
     const char *sentence = "f: the graphs of the two precisions have other nodes or shapes";
-    expect_refusal(check_pair(&pair), &pair_error, sentence);
+    expect_refusal(check_pair(&pair), sentence);
     pair.float32 = pair.float64;
-    expect_refusal(check_pair(&pair), &pair_error, "f: the graph is float64, but must be float32");
+    expect_refusal(check_pair(&pair), "f: the graph is float64, but must be float32");
     calls = 1;
     qkv_graph_reset(float32);
     pair.float32 = forgetful_network(float32, &calls);
     pair.reference = forgetful_network(more, &calls);
-    expect_refusal(check_pair(&pair), &pair_error,
-                   "f: the reference is a result of another size, or without gradient");
+    expect_refusal(check_pair(&pair), "f: the reference is a result of another size, or without gradient");
     pair.reference = NULL;
-    expect_done(check_pair(&pair), &pair_error);
+    expect_done(check_pair(&pair));
     qkv_tanh(float32, pair.float32);
-    expect_refusal(check_pair(&pair), &pair_error, sentence);
+    expect_refusal(check_pair(&pair), sentence);
     qkv_check_release(&pair_report);
-    qkv_graph_free(float32);
-    qkv_graph_free(float64);
-    qkv_graph_free(more);
 }
 
 Test(misuse, a_released_report_can_be_used_again)
 {
-    struct call call = call_of(qkv_tanh);
+    struct call call RELEASED(release) = call_of(qkv_tanh);
     for (int i = 0; i < 2; i++) {
-        cr_expect_eq(check(&call), QKV_OK, "%s", call.error.message);
+        cr_expect_eq(check(&call), QKV_OK, "%s", error.message);
         cr_expect_gt(call.report.count, 0);
         qkv_check_release(&call.report);
         qkv_check_release(&call.report);
         cr_expect_eq(call.report.count, 0);
     }
-    release(&call);
 }

@@ -3,9 +3,6 @@
 
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
-
 /* Faults are larger than 1e-4, or seen without differences: a small tolerance would only cost time. */
 #define TOLERANCE_OF_FAULTS 1e-5
 
@@ -13,11 +10,10 @@
 static struct qkv_check_report report_on(enum qkv_op_id op, struct qkv_check_options options)
 {
     struct qkv_check_report report = {0};
-    struct qkv_error error = {""};
     options.fault_op = op;
     if (options.fault) options.tolerance = TOLERANCE_OF_FAULTS;
     if (!options.seed) options.seed = 1;
-    cr_assert_eq(qkv_check_op(&report, op, &options, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_check_op(&report, op, &options, &error));
     return report;
 }
 
@@ -25,14 +21,13 @@ static struct qkv_check_report report_on(enum qkv_op_id op, struct qkv_check_opt
 Test(ops, gradients_agree_with_differences)
 {
     for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++) {
-        struct qkv_check_report report =
+        struct qkv_check_report report RELEASED(qkv_check_release) =
             report_on((enum qkv_op_id)op, (struct qkv_check_options){.sample = is_slow_build() ? 1 : 24});
         cr_expect_gt(report.count, 0);
         for (int64_t i = 0; i < report.count; i++)
             cr_expect_null(report.rows[i].failure, "%s, %s [%lld]: %s (analytic %.17g, numeric %.17g)",
                            report.rows[i].subject, report.rows[i].tensor, (long long)report.rows[i].worst,
                            report.rows[i].failure, report.rows[i].analytic, report.rows[i].numeric);
-        qkv_check_release(&report);
     }
 }
 
@@ -69,7 +64,8 @@ Test(ops, every_planted_fault_is_caught)
 Test(ops, a_check_may_stop_at_its_first_failure)
 {
     struct qkv_check_options options = {.fault = QKV_FAULT_SIGN, .sample = 1};
-    struct qkv_check_report all = report_on(QKV_OP_softmax, options), first;
+    struct qkv_check_report all RELEASED(qkv_check_release) = report_on(QKV_OP_softmax, options),
+                                first RELEASED(qkv_check_release);
     options.first_failure = true;
     first = report_on(QKV_OP_softmax, options);
     cr_expect_gt(first.failures, 0);
@@ -77,8 +73,6 @@ Test(ops, a_check_may_stop_at_its_first_failure)
     cr_expect_lt(first.count, all.count);
     for (int64_t i = 0; i < first.count; i++)
         cr_expect_str_eq(first.rows[i].subject, all.rows[i].subject, "row %lld", (long long)i);
-    qkv_check_release(&all);
-    qkv_check_release(&first);
 }
 
 /* ---- the adjoint test ---- */
@@ -116,12 +110,12 @@ Test(adjoint, is_tested_for_the_inputs_in_which_an_op_is_linear)
         {QKV_OP_gru, {false, false, false}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct qkv_check_report report = report_on(cases[i].op, (struct qkv_check_options){.sample = 1});
+        struct qkv_check_report report RELEASED(qkv_check_release) =
+            report_on(cases[i].op, (struct qkv_check_options){.sample = 1});
         static const char *const names[] = {"adjoint of input 1", "adjoint of input 2", "adjoint of input 3"};
         for (int k = 0; k < 3; k++)
             cr_expect_eq(adjoint_rows(&report, names[k], false) > 0, cases[i].linear[k], "%s, %s",
                          qkv_op_name(cases[i].op), names[k]);
-        qkv_check_release(&report);
     }
 }
 
@@ -130,12 +124,11 @@ Test(adjoint, finds_a_fault_that_differences_cannot_see)
 {
     static const enum qkv_op_id ops[] = {QKV_OP_matmul, QKV_OP_scale, QKV_OP_gather_rows};
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
-        struct qkv_check_report report =
+        struct qkv_check_report report RELEASED(qkv_check_release) =
             report_on(ops[i], (struct qkv_check_options){.fault = QKV_FAULT_SLIGHT, .sample = 4});
         cr_expect_gt(report.failures, 0);
         cr_expect_eq(adjoint_rows(&report, "adjoint of input 1", true),
                      adjoint_rows(&report, "adjoint of input 1", false));
-        qkv_check_release(&report);
     }
 }
 
@@ -182,10 +175,9 @@ Test(ops, layer_norm_of_one_column_passes_with_every_seed)
 {
     static const uint64_t seeds[] = {3, 9, 10, 12, 15, 33, 89, 92};
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
-        struct qkv_check_report report =
+        struct qkv_check_report report RELEASED(qkv_check_release) =
             report_on(QKV_OP_layer_norm, (struct qkv_check_options){.seed = seeds[i], .sample = 1});
         cr_expect_eq(report.failures, 0, "seed %d", (int)seeds[i]);
-        qkv_check_release(&report);
     }
 }
 
@@ -194,7 +186,7 @@ Test(ops, layer_norm_of_one_column_passes_with_every_seed)
 static int64_t failures_between_kinks(enum qkv_fault fault)
 {
     const double x0 = 0.25, near = 3e-7;
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(1)), *above = qkv_constant(graph, QKV_SHAPE(1)),
                       *below = qkv_constant(graph, QKV_SHAPE(1));
     qkv_tensor_write(x, &x0);
@@ -204,12 +196,9 @@ static int64_t failures_between_kinks(enum qkv_fault fault)
                                            qkv_relu(graph, qkv_subtract(graph, below, x)));
     struct qkv_tensor *y = qkv_add(graph, qkv_scale(graph, x, 1), bent);
     const struct qkv_check_options options = {.seed = 1, .fault = fault, .fault_op = QKV_OP_scale};
-    struct qkv_check_report report = {0};
-    struct qkv_error error = {""};
-    cr_assert_eq(qkv_check_graph(&report, "kinks", graph, y, &options, &error), QKV_OK, "%s", error.message);
+    struct qkv_check_report report RELEASED(qkv_check_release) = {0};
+    expect_done(qkv_check_graph(&report, "kinks", graph, y, &options, &error));
     int64_t failures = report.failures;
-    qkv_check_release(&report);
-    qkv_graph_free(graph);
     return failures;
 }
 

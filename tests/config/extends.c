@@ -1,13 +1,8 @@
 /* Configs that extend others by the key `extends`. */
-#include "qkv/config.h"
 
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static const char BASE[] = "name: base\n"
                            "data:\n"
@@ -135,41 +130,40 @@ Test(extends, mistakes_name_their_file)
         {{{"x.yaml", "extends: \n"}}, "x.yaml:1:9: " A_PATH},
         {{{"x.yaml", "extends: ~\n"}}, "x.yaml:1:10: " A_PATH},
         {{{"x.yaml", "extends: \"\"\n"}}, "x.yaml:1:10: " A_PATH},
-        {{{"x.yaml", "extends: none.yaml\n"}},
+        {LIST({"x.yaml", "extends: none.yaml\n"}),
          "x.yaml:1:10: extends none.yaml, which cannot be read: No such file or directory\n"},
         {{{"x.yaml", "extends: sub\n"}}, "x.yaml:1:10: extends sub, which is a folder\n"},
         {{{"y.yaml", ""}, {"x.yaml", "extends: y.yaml\n"}}, "y.yaml: the file is empty\n"},
         {{{"y.yaml", "- a\n"}}, "y.yaml:1:1: the file must be a mapping of keys to values\n"},
-        {{{"x.yaml", "extends: base.yaml\ntraining: {extends: a.yaml}\n"}},
+        {LIST({"x.yaml", "extends: base.yaml\ntraining: {extends: a.yaml}\n"}),
          "x.yaml:2:12: unknown key training.extends\n"},
         /* Circles. */
-        {{{"x.yaml", "extends: x.yaml\n"}},
+        {LIST({"x.yaml", "extends: x.yaml\n"}),
          "x.yaml:1:10: files extend each other in a circle: x.yaml extends x.yaml\n"},
-        {{{"x.yaml", "extends: y.yaml\n"},
-          {"y.yaml", "name: b\nextends: z.yaml\n"},
-          {"z.yaml", "extends: ./y.yaml\n"}},
+        {LIST({"x.yaml", "extends: y.yaml\n"}, {"y.yaml", "name: b\nextends: z.yaml\n"},
+              {"z.yaml", "extends: ./y.yaml\n"}),
          "z.yaml:1:10: files extend each other in a circle: y.yaml extends z.yaml extends y.yaml\n"},
-        {{{"z.yaml", "extends: link.yaml\n"}},
+        {LIST({"z.yaml", "extends: link.yaml\n"}),
          "z.yaml:1:10: files extend each other in a circle: x.yaml extends y.yaml extends z.yaml extends "
          "x.yaml\n"},
         /* Mistakes of keys, in each file. */
-        {{{"y.yaml", "extends: base.yaml\nmodel: {encoder: {num_head: 2}}\ntraining: {batch_size: none, "
-                     "updates: -1}\n"},
-          {"x.yaml", "extends: y.yaml\ntraining: {batch_size: 3.5}\nnam: top\n"}},
+        {LIST({"y.yaml", "extends: base.yaml\nmodel: {encoder: {num_head: 2}}\ntraining: {batch_size: none, "
+                         "updates: -1}\n"},
+              {"x.yaml", "extends: y.yaml\ntraining: {batch_size: 3.5}\nnam: top\n"}),
          "y.yaml:2:19: unknown key model.encoder.num_head; did you mean model.encoder.num_heads\n"
          "y.yaml:3:24: training.batch_size is 'none', but must be an integer\n"
          "y.yaml:3:39: training.updates is -1, but must be at least 0\n"
          "x.yaml:2:24: training.batch_size is 3.5, but must be an integer\n"
          "x.yaml:3:1: unknown key nam; did you mean name\n"},
-        {{{"x.yaml", "extends: base.yaml\nmodel: {encoder: {hidden_size: 32}}\n"}},
+        {LIST({"x.yaml", "extends: base.yaml\nmodel: {encoder: {hidden_size: 32}}\n"}),
          "x.yaml:2:19: model.decoder.hidden_size is 16, but must equal model.encoder.hidden_size (32)\n"},
-        {{{"x.yaml", "extends: base.yaml\nmodel: {decoder: {hidden_size: 32}}\n"}},
+        {LIST({"x.yaml", "extends: base.yaml\nmodel: {decoder: {hidden_size: 32}}\n"}),
          "x.yaml:2:19: model.decoder.hidden_size is 32, but must equal model.encoder.hidden_size (16)\n"},
         /* A missing key is of the file that is read; what a broken file does not say may stand behind its mistake. */
-        {{{"y.yaml", "name: few\ndata: {train: t, src: {lang: a}}\n"},
-          {"x.yaml", "extends: y.yaml\ntraining: {updates: 1}\n"}},
+        {LIST({"y.yaml", "name: few\ndata: {train: t, src: {lang: a}}\n"},
+              {"x.yaml", "extends: y.yaml\ntraining: {updates: 1}\n"}),
          "x.yaml: data.trg.lang is missing, but is required\n"},
-        {{{"x.yaml", "extends: y.yaml\ndata: *x\n]\n"}},
+        {LIST({"x.yaml", "extends: y.yaml\ndata: *x\n]\n"}),
          "x.yaml:2:7: aliases are refused (*x); write the value out\n"
          "x.yaml:3:1: not valid YAML: did not find expected key while parsing a block mapping that starts in "
          "line 1\n"},

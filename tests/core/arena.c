@@ -1,14 +1,11 @@
 #define _DEFAULT_SOURCE /* mincore */
+#include "support.h"
+
 #include "framework/engine/core/memory.h"
 
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static struct qkv_arena arena;
 

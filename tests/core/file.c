@@ -1,18 +1,11 @@
 #include "framework/engine/core/file.h"
 
-#include "refusal.h"
 #include "support.h"
 
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-static struct qkv_error error;
 
 /* ---- what is synced ---- */
 
@@ -59,10 +52,10 @@ Test(file, appears_at_commit_and_not_before)
     struct qkv_file_writer writer;
     struct stat found;
     umask(027);
-    expect_done(qkv_file_begin(&writer, path, &error), &error);
+    expect_done(qkv_file_begin(&writer, path, &error));
     fputs("whole", writer.file);
     cr_assert_null(read_file(path, NULL));
-    expect_done(qkv_file_commit(&writer, &error), &error);
+    expect_done(qkv_file_commit(&writer, &error));
     expect_text(path, "whole");
     cr_assert_eq(names_in(folder), 1);
     cr_assert_null(writer.file);
@@ -97,11 +90,11 @@ Test(file, keeps_the_old_file_when_there_is_no_room)
     signal(SIGXFSZ, SIG_IGN);
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     struct qkv_file_writer writer;
-    expect_done(qkv_file_begin(&writer, path, &error), &error);
+    expect_done(qkv_file_begin(&writer, path, &error));
     for (int i = 0; i < 1200; i++) fputs("0123456789", writer.file);
-    expect_refusal(qkv_file_commit(&writer, &error), &error, message);
+    expect_refusal(qkv_file_commit(&writer, &error), message);
     cr_assert_null(writer.file);
-    expect_refusal(qkv_file_write(path, block, sizeof block, &error), &error, message);
+    expect_refusal(qkv_file_write(path, block, sizeof block, &error), message);
     expect_text(path, "old");
     cr_assert_eq(names_in(folder), 1);
 }
@@ -110,10 +103,10 @@ Test(file, says_why_it_cannot_begin)
 {
     const char *folder = scratch("refuse");
     struct qkv_file_writer writer;
-    expect_refusal(qkv_file_begin(&writer, folder, &error), &error,
+    expect_refusal(qkv_file_begin(&writer, folder, &error),
                    format("%s: cannot be written: it is a folder", folder));
     const char *path = format("%s/none/a.txt", folder);
-    expect_refusal(qkv_file_begin(&writer, path, &error), &error,
+    expect_refusal(qkv_file_begin(&writer, path, &error),
                    format("%s: cannot be written: there is no folder %s/none", path, folder));
     qkv_file_abandon(&writer);
 }
@@ -124,22 +117,22 @@ Test(file, leaves_devices_and_open_files_in_their_places)
     const char *folder = scratch("direct"), *path = format("%s/out", folder);
     struct stat before, after;
     cr_assert_eq(lstat("/dev/null", &before), 0);
-    expect_done(qkv_file_write("/dev/null", "abc", 3, &error), &error);
+    expect_done(qkv_file_write("/dev/null", "abc", 3, &error));
     cr_assert_eq(lstat("/dev/null", &after), 0);
     cr_expect(before.st_ino == after.st_ino && S_ISCHR(after.st_mode));
-    expect_refusal(qkv_file_write("/dev/full", "abc", 3, &error), &error,
+    expect_refusal(qkv_file_write("/dev/full", "abc", 3, &error),
                    "/dev/full: cannot be written: No space left on device");
     FILE *file = fopen(path, "w");
     cr_assert(fputs("before ", file) >= 0 && !fflush(file));
     const char *open_file = format("/dev/fd/%d", fileno(file));
-    expect_done(qkv_file_write(open_file, "after", 5, &error), &error);
+    expect_done(qkv_file_write(open_file, "after", 5, &error));
     struct qkv_file_writer writer;
-    expect_done(qkv_file_begin(&writer, open_file, &error), &error);
+    expect_done(qkv_file_begin(&writer, open_file, &error));
     qkv_file_abandon(&writer);
     fclose(file);
     expect_text(path, "before after");
     cr_expect_eq(names_in(folder), 1);
-    expect_refusal(qkv_file_begin(&writer, "/dev/fd/999", &error), &error,
+    expect_refusal(qkv_file_begin(&writer, "/dev/fd/999", &error),
                    "/dev/fd/999: cannot be written: No such file or directory");
 }
 
@@ -155,7 +148,7 @@ Test(folder, is_made_with_its_parents)
     cr_assert(S_ISDIR(found.st_mode));
     cr_assert_eq(qkv_folder_make("", &error), QKV_INVALID);
     path = format("%s/x", write_text(folder, "file", ""));
-    expect_refusal(qkv_folder_make(path, &error), &error,
+    expect_refusal(qkv_folder_make(path, &error),
                    format("%s: cannot make this folder: Not a directory", path));
 }
 
@@ -175,7 +168,7 @@ Test(file, is_complete_when_only_its_folder_cannot_be_synced)
 {
     const char *folder = scratch("unsynced"), *path = write_text(folder, "a.txt", "old");
     folder_failure = EIO;
-    expect_refusal(qkv_file_write(path, "new", 3, &error), &error,
+    expect_refusal(qkv_file_write(path, "new", 3, &error),
                    format("%s: is written, but may not survive a power failure: its folder "
                           "cannot be synced: Input/output error",
                           path));
@@ -196,6 +189,6 @@ Test(folder, is_synced_into_its_parent)
     cr_expect_eq(synced_count, 2, "nothing is made");
     folder_failure = EIO;
     made = format("%s/c", folder);
-    expect_refusal(qkv_folder_make(made, &error), &error,
+    expect_refusal(qkv_folder_make(made, &error),
                    format("%s: cannot make this folder: Input/output error", made));
 }

@@ -3,9 +3,6 @@
 #include "framework/engine/core/numbers.h"
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-
 static const char INEXACT[] =
     "a?(sin|cos|tan)h?|sincos|atan2|exp|exp2|exp10|expm1|log|log2|log10|log1p|pow|pow10|"
     "cbrt|hypot|erfc?|[lt]?gamma";

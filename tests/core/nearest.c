@@ -1,9 +1,9 @@
 /* Distances of names, and what is offered for a misspelled one. */
+#include "support.h"
+
 #include "framework/engine/core/text.h"
 
-#include <criterion/criterion.h>
 #include <limits.h>
-#include <string.h>
 
 Test(nearest, distance_counts_slips)
 {

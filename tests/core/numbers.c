@@ -1,9 +1,7 @@
 /* Narrow numbers: every number of half precision, and the rounding of float32; int8 numbers with a scale. */
-#include "framework/engine/core/numbers.h"
+#include "support.h"
 
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
+#include "framework/engine/core/numbers.h"
 
 Test(half, keeps_every_number_of_half_precision)
 {

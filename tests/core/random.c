@@ -1,10 +1,9 @@
 /* The generator: known answers, and that what is made of its words has the distributions that it promises. */
+#include "support.h"
+
 #include "framework/engine/core/numbers.h"
 
-#include <criterion/criterion.h>
 #include <inttypes.h>
-#include <math.h>
-#include <string.h>
 
 #define SOME_SEED UINT64_C(0x0123456789abcdef)
 static const struct qkv_random SOME = {.seed = SOME_SEED, .stream = QKV_STREAM_CHECK, .step = 7};
@@ -79,27 +78,6 @@ Test(random, uniform_numbers_fill_the_unit_interval_evenly)
     double chi_square = 0, expected = (double)DRAWS / CELLS;
     for (int i = 0; i < CELLS; i++) chi_square += (cells[i] - expected) * (cells[i] - expected) / expected;
     cr_expect_float_eq(chi_square, CELLS - 1, 5 * sqrt(2.0 * (CELLS - 1)));
-}
-
-Test(random, normal_numbers_have_the_moments_and_tails_of_a_normal)
-{
-    double moments[5] = {0};
-    int beyond_one = 0, beyond_three = 0;
-    for (uint64_t i = 0; i < DRAWS; i++) {
-        double x = qkv_random_normal(SOME, i), power = 1;
-        cr_assert(isfinite(x));
-        for (int k = 1; k < 5; k++) moments[k] += power *= x;
-        beyond_one += fabs(x) > 1;
-        beyond_three += fabs(x) > 3;
-    }
-    for (int k = 1; k < 5; k++) moments[k] /= DRAWS;
-    cr_expect_float_eq(moments[1], 0, 5 / sqrt(DRAWS));
-    cr_expect_float_eq(moments[2], 1, 5 * sqrt(2.0 / DRAWS));
-    cr_expect_float_eq(moments[3], 0, 5 * sqrt(15.0 / DRAWS));
-    cr_expect_float_eq(moments[4], 3, 5 * sqrt(96.0 / DRAWS));
-    const double one = 0.317310507863, three = 0.002699796063;
-    cr_expect_float_eq(beyond_one, one * DRAWS, 5 * sqrt(one * (1 - one) * DRAWS));
-    cr_expect_float_eq(beyond_three, three * DRAWS, 5 * sqrt(three * DRAWS));
 }
 
 /* On every processor and with every compiler: initial values of parameters are made of these numbers. */
@@ -186,27 +164,6 @@ Test(random, permuted_numbers_are_uniform)
     expected = (double)ROUNDS / (COUNT - 1);
     for (int d = 1; d < COUNT; d++) square += (distance[d] - expected) * (distance[d] - expected) / expected;
     cr_expect_float_eq(square, COUNT - 2, 4 * sqrt(2.0 * (COUNT - 2)), "distances: %g", square);
-}
-
-/* Of a large permutation: the sum of i x(i) is normal around its mean, with a known variance. */
-Test(random, permuted_numbers_are_not_correlated)
-{
-    static const uint64_t COUNTS[] = {1000, 24000, 65536, 100001};
-    for (size_t c = 0; c < sizeof COUNTS / sizeof *COUNTS; c++)
-        for (uint32_t round = 0; round < 4; round++) {
-            struct qkv_random random = SOME;
-            random.step = round;
-            double count = (double)COUNTS[c], middle = (count - 1) / 2, sum = 0, neighbours = 0, before = 0;
-            for (uint64_t i = 0; i < COUNTS[c]; i++) {
-                double x = (double)qkv_random_permuted(random, COUNTS[c], i) - middle;
-                sum += ((double)i - middle) * x;
-                neighbours += before * x;
-                before = x;
-            }
-            double variance = (count * count - 1) / 12;
-            cr_expect_lt(fabs(sum / variance), 4 * sqrt(count), "%g of %g", sum / variance, count);
-            cr_expect_lt(fabs(neighbours / variance), 4 * sqrt(count));
-        }
 }
 
 /* ---- shuffle ---- */

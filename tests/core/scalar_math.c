@@ -1,12 +1,10 @@
 /* The functions of core/numbers.h: right, and with the same bits on every processor and from every compiler. */
+#include "support.h"
+
 #include "framework/engine/core/numbers.h"
 
-#include <criterion/criterion.h>
 #include <float.h>
 #include <inttypes.h>
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
 
 /* How many doubles lie from a to b: 0 for equal numbers and for two NaN, 1 for neighbours. */
 static double distance(double a, double b)

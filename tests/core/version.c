@@ -1,12 +1,7 @@
 /* The version, in the header and in the library; and that one header includes all. */
 #include "framework/engine/kernels/registry.h"
-#include "qkv/qkv.h"
 
-#include "refusal.h"
 #include "support.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
 
 Test(version, header_and_library_agree)
 {
@@ -34,28 +29,25 @@ Test(kernels, a_library_with_unknown_kernels_fails_with_a_sentence)
     const char *sentence =
         "the environment variable QKV_KERNELS is 'none', but must be one of avx512, avx2, portable, blas";
     struct qkv_kernel_names names;
-    struct qkv_error error = {""};
-    expect_done(qkv_kernels_in_use(&names, &error), &error);
+    expect_done(qkv_kernels_in_use(&names, &error));
     cr_expect_str_eq(names.float64, "portable");
     cr_expect(names.blas_core && names.blas_config);
     setenv("QKV_KERNELS", "none", 1);
-    expect_refusal(qkv_kernels_in_use(NULL, &error), &error, sentence);
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    expect_refusal(qkv_kernels_in_use(NULL, &error), sentence);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
     for (int i = 0; i < 2; i++) {
         cr_expect_null(qkv_relu(graph, qkv_variable(graph, QKV_SHAPE(3))));
         qkv_forward(graph);
         error.message[0] = '\0';
-        expect_refusal(qkv_graph_check(graph, &error), &error, sentence);
+        expect_refusal(qkv_graph_check(graph, &error), sentence);
         qkv_graph_reset(graph);
     }
-    struct qkv_parameters parameters = {0};
+    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
     struct qkv_optimizer optimizer;
     const struct qkv_optimizer_options options = qkv_optimizer_defaults(QKV_OPTIMIZER_ADAM);
     qkv_parameters_add(&parameters, QKV_SHAPE(3), (struct qkv_initial){QKV_INITIALIZER_ZEROS, 1}, "x");
     cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_OK);
-    expect_refusal(qkv_optimizer_init(&optimizer, &options, &parameters, &error), &error, sentence);
-    qkv_parameters_release(&parameters);
-    qkv_graph_free(graph);
+    expect_refusal(qkv_optimizer_init(&optimizer, &options, &parameters, &error), sentence);
     unsetenv("QKV_KERNELS");
 }
 
@@ -63,12 +55,11 @@ Test(kernels, a_library_with_unknown_kernels_fails_with_a_sentence)
 Test(kernels, whether_blas_multiplies_is_decided_once)
 {
     struct qkv_kernel_names names, later;
-    struct qkv_error error = {""};
     setenv("QKV_KERNELS", "blas", 1);
-    expect_done(qkv_kernels_in_use(&names, &error), &error);
+    expect_done(qkv_kernels_in_use(&names, &error));
     cr_expect(names.is_float32_by_blas);
     setenv("QKV_KERNELS", "portable", 1);
-    expect_done(qkv_kernels_in_use(&later, &error), &error);
+    expect_done(qkv_kernels_in_use(&later, &error));
     cr_expect(later.is_float32_by_blas);
     cr_expect_str_eq(later.float32, names.float32);
 }

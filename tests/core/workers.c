@@ -2,13 +2,12 @@
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE /* sched_setaffinity */
 #endif
-#include "framework/engine/core/system.h"
-#include "qkv/graph.h"
+#include "support.h"
 
-#include "refusal.h"
+#include "framework/engine/core/system.h"
+
 #include <cblas.h>
 
-#include <criterion/criterion.h>
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
@@ -30,7 +29,6 @@ static void count(void *context, int part)
 
 static struct qkv_workers *team(int threads)
 {
-    struct qkv_error error = {""};
     struct qkv_workers *workers = qkv_workers_new(threads, &error);
     cr_assert_not_null(workers, "%s", error.message);
     cr_assert_eq(qkv_workers_count(workers), threads);
@@ -41,7 +39,7 @@ Test(workers, every_part_runs_exactly_once)
 {
     static const int PARTS[] = {0, 1, 2, 3, 7, 8, 9, 64, MAX_PARTS};
     for (int threads = 1; threads <= MAX_THREADS; threads++) {
-        struct qkv_workers *workers = team(threads);
+        struct qkv_workers *workers RELEASED(free_workers) = team(threads);
         for (size_t p = 0; p < sizeof PARTS / sizeof PARTS[0]; p++) {
             struct tally tally = {0};
             qkv_workers_run(workers, PARTS[p], count, &tally);
@@ -49,7 +47,6 @@ Test(workers, every_part_runs_exactly_once)
                 cr_assert_eq(atomic_load(&tally.times[i]), i < PARTS[p], "%d threads, part %d of %d", threads,
                              i, PARTS[p]);
         }
-        qkv_workers_free(workers);
     }
 }
 
@@ -65,7 +62,7 @@ Test(workers, runs_do_not_mix)
 {
     enum { ROUNDS = 3000, PARTS = 5 };
     for (int threads = 2; threads <= 4; threads++) {
-        struct qkv_workers *workers = team(threads);
+        struct qkv_workers *workers RELEASED(free_workers) = team(threads);
         struct tally tallies[2] = {0};
         for (int round = 0; round < ROUNDS; round++) {
             struct tally *tally = &tallies[round % 2];
@@ -78,7 +75,6 @@ Test(workers, runs_do_not_mix)
         double sum = 0;
         for (int i = 0; i < PARTS; i++) sum += tallies[0].results[i] + tallies[1].results[i];
         cr_assert_eq(sum, ROUNDS * (1 + PARTS) / 2.0);
-        qkv_workers_free(workers);
     }
 }
 
@@ -128,8 +124,7 @@ Test(workers, numbers_of_threads_that_cannot_be_are_errors)
 {
     static const int COUNTS[] = {-1, -1000000, 1025, 1 << 30};
     for (size_t i = 0; i < sizeof COUNTS / sizeof COUNTS[0]; i++) {
-        struct qkv_error error = {""};
-        expect_refusal_with(STATUS_OF(qkv_workers_new(COUNTS[i], &error)), &error, "must lie in 0 to 1024");
+        expect_refusal_with(STATUS_OF(qkv_workers_new(COUNTS[i], &error)), "must lie in 0 to 1024");
     }
     qkv_workers_run(NULL, -3, count, NULL);
     qkv_workers_free(team(4)); /* one that never ran */
@@ -165,7 +160,7 @@ static void *run_often(void *context)
 
 Test(workers, two_threads_may_use_one_team)
 {
-    struct qkv_workers *workers = team(3);
+    struct qkv_workers *workers RELEASED(free_workers) = team(3);
     struct nested nested[2] = {{.workers = workers}, {.workers = workers}};
     pthread_t other;
     cr_assert_eq(pthread_create(&other, NULL, run_often, &nested[1]), 0);
@@ -174,7 +169,6 @@ Test(workers, two_threads_may_use_one_team)
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < 6; i++)
             cr_expect_eq(atomic_load(&nested[k].tally.times[i]), i < 5 ? 500 : 0, "thread %d, part %d", k, i);
-    qkv_workers_free(workers);
 }
 
 /* A run of three parts, two of which wait for what another thread does. */

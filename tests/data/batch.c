@@ -1,16 +1,8 @@
 /* Batches: their contents, their order, how they are cut into shards, and that making them calls no
  * malloc. */
-#include "qkv/corpus.h"
 
 #include "encoded.h"
-#include "support.h"
 #include "tools/bench/malloc_counter.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- A corpus of sentences of many lengths ---- */
 
@@ -93,8 +85,8 @@ static void expect_faithful(const struct qkv_batch *batch)
  * sentences in `order`. */
 static void expect_complete(struct qkv_batches *batches, int64_t *order)
 {
-    struct qkv_batch batch = {0};
-    char *seen = calloc(1, PAIRS);
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
+    char *seen RELEASED(free_memory) = calloc(1, PAIRS);
     int64_t count = 0;
     for (int64_t i = 0; i < batches->count; i++) {
         cr_assert_eq(qkv_batches_get(batches, i, &batch, NULL), QKV_OK);
@@ -113,8 +105,6 @@ static void expect_complete(struct qkv_batches *batches, int64_t *order)
         }
     }
     cr_assert_eq(count, PAIRS);
-    qkv_batch_release(&batch);
-    free(seen);
 }
 
 Test(batches, hold_every_sentence_once)
@@ -123,18 +113,18 @@ Test(batches, hold_every_sentence_once)
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int type = QKV_BATCH_SENTENCE; type <= QKV_BATCH_TOKEN; type++)
             for (int order = QKV_BATCH_ORDER_CORPUS; order <= QKV_BATCH_ORDER_SHUFFLED; order++) {
-                struct qkv_batches batches =
+                struct qkv_batches batches RELEASED(qkv_batches_release) =
                     plan_of((enum qkv_batch_type)type, sizes[s], (enum qkv_batch_order)order, 1);
                 expect_complete(&batches, NULL);
                 qkv_batches_epoch(&batches, 1);
                 expect_complete(&batches, NULL);
-                qkv_batches_release(&batches);
             }
 }
 
 Test(batches, are_filled_almost_to_their_size)
 {
-    struct qkv_batches batches = plan_of(QKV_BATCH_TOKEN, 1000, QKV_BATCH_ORDER_SHUFFLED, 1);
+    struct qkv_batches batches RELEASED(qkv_batches_release) =
+        plan_of(QKV_BATCH_TOKEN, 1000, QKV_BATCH_ORDER_SHUFFLED, 1);
     int64_t source = corpus->source.start[PAIRS] + PAIRS, target = corpus->target.start[PAIRS] + PAIRS;
     int64_t min = (source > target ? source : target) / 1000;
     cr_assert_leq(batches.count, min * 3 / 2, "%lld batches, %lld would do", (long long)batches.count,
@@ -142,21 +132,20 @@ Test(batches, are_filled_almost_to_their_size)
     qkv_batches_release(&batches);
     batches = plan_of(QKV_BATCH_SENTENCE, 64, QKV_BATCH_ORDER_SHUFFLED, 1);
     cr_assert_eq(batches.count, (PAIRS + 63) / 64);
-    qkv_batches_release(&batches);
 }
 
 /* The order of the sentences in an epoch, to which the plan comes from epoch `before` (-1: at once, as in a resumed run). */
 static int64_t *order_of(uint64_t seed, int64_t before, int64_t epoch)
 {
     int64_t *order = remember(malloc(PAIRS * sizeof *order));
-    struct qkv_batches batches = plan_of(QKV_BATCH_TOKEN, 500, QKV_BATCH_ORDER_SHUFFLED, seed);
+    struct qkv_batches batches RELEASED(qkv_batches_release) =
+        plan_of(QKV_BATCH_TOKEN, 500, QKV_BATCH_ORDER_SHUFFLED, seed);
     if (before >= 0) {
         qkv_batches_epoch(&batches, before);
         expect_complete(&batches, order);
     }
     if (before >= 0 || epoch) qkv_batches_epoch(&batches, epoch);
     expect_complete(&batches, order);
-    qkv_batches_release(&batches);
     return order;
 }
 
@@ -175,9 +164,11 @@ Test(batches, are_the_same_in_any_order)
 {
     for (int is_token = 0; is_token < 2; is_token++) {
         enum qkv_batch_type type = is_token ? QKV_BATCH_TOKEN : QKV_BATCH_SENTENCE;
-        struct qkv_batches batches = plan_of(type, is_token ? 60 : 5, QKV_BATCH_ORDER_SHUFFLED, 7),
-                           other = plan_of(type, is_token ? 60 : 5, QKV_BATCH_ORDER_SHUFFLED, 7);
-        struct qkv_batch batch = {0}, same = {0};
+        struct qkv_batches batches RELEASED(qkv_batches_release) =
+            plan_of(type, is_token ? 60 : 5, QKV_BATCH_ORDER_SHUFFLED, 7),
+                                   other RELEASED(qkv_batches_release) =
+                                       plan_of(type, is_token ? 60 : 5, QKV_BATCH_ORDER_SHUFFLED, 7);
+        struct qkv_batch batch RELEASED(qkv_batch_release) = {0}, same RELEASED(qkv_batch_release) = {0};
         int64_t step = batches.count / 3 * 2 + 1, pools = 0;
         for (int64_t i = 0, k = 0, last = -1; i < batches.count; i++, k = (k + step) % batches.count) {
             while (qkv_batches_get(&batches, k, &batch, NULL)) k = (k + 1) % batches.count;
@@ -190,18 +181,15 @@ Test(batches, are_the_same_in_any_order)
             cr_assert_arr_eq(same.index, batch.index, (size_t)batch.count * sizeof *batch.index);
         }
         cr_expect_gt(pools, 2, "several pools were planned");
-        qkv_batch_release(&batch);
-        qkv_batch_release(&same);
-        qkv_batches_release(&batches);
-        qkv_batches_release(&other);
     }
 }
 
 /* Pools take memory for 64 batches, not for the corpus, and are in themselves shuffled. */
 Test(batches, are_shuffled_within_pools)
 {
-    struct qkv_batches batches = plan_of(QKV_BATCH_SENTENCE, 3, QKV_BATCH_ORDER_SHUFFLED, 7);
-    struct qkv_batch batch = {0};
+    struct qkv_batches batches RELEASED(qkv_batches_release) =
+        plan_of(QKV_BATCH_SENTENCE, 3, QKV_BATCH_ORDER_SHUFFLED, 7);
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     cr_expect_eq(batches.pool_size, 64 * 3);
     int64_t rising = 0, before = 0;
     for (int64_t i = 0; i < 64; i++) {
@@ -210,8 +198,6 @@ Test(batches, are_shuffled_within_pools)
         before = batch.target_length[0];
     }
     cr_expect(rising > 16 && rising < 56, "%lld of 64 rise: not sorted by length", (long long)rising);
-    qkv_batch_release(&batch);
-    qkv_batches_release(&batches);
 }
 
 /* Mean over batches of the longest minus the shortest target. */
@@ -243,8 +229,9 @@ Test(batches, hold_sentences_of_similar_length)
 
 Test(batches, of_evaluation_keep_the_order_or_sort_by_length)
 {
-    int64_t *order = malloc(PAIRS * sizeof *order);
-    struct qkv_batches batches = plan_of(QKV_BATCH_SENTENCE, 10, QKV_BATCH_ORDER_CORPUS, 0);
+    int64_t *order RELEASED(free_memory) = malloc(PAIRS * sizeof *order);
+    struct qkv_batches batches RELEASED(qkv_batches_release) =
+        plan_of(QKV_BATCH_SENTENCE, 10, QKV_BATCH_ORDER_CORPUS, 0);
     expect_complete(&batches, order);
     for (int64_t i = 0; i < PAIRS; i++) cr_assert_eq(order[i], i);
     qkv_batches_release(&batches);
@@ -255,16 +242,15 @@ Test(batches, of_evaluation_keep_the_order_or_sort_by_length)
         cr_assert_leq(corpus->target.start[a + 1] - corpus->target.start[a],
                       corpus->target.start[b + 1] - corpus->target.start[b]);
     }
-    qkv_batches_release(&batches);
-    free(order);
 }
 
 Test(batches, are_filled_without_malloc)
 {
     if (malloc_calls() < 0) cr_skip_test("calls of malloc cannot be counted in this build");
     for (int type = QKV_BATCH_SENTENCE; type <= QKV_BATCH_TOKEN; type++) {
-        struct qkv_batches batches = plan_of((enum qkv_batch_type)type, 50, QKV_BATCH_ORDER_SHUFFLED, 3);
-        struct qkv_batch batch = {0};
+        struct qkv_batches batches RELEASED(qkv_batches_release) =
+            plan_of((enum qkv_batch_type)type, 50, QKV_BATCH_ORDER_SHUFFLED, 3);
+        struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
         struct qkv_batch_view view;
         cr_assert_eq(qkv_batches_get(&batches, 0, &batch, NULL), QKV_OK);
         long before = malloc_calls();
@@ -280,8 +266,6 @@ Test(batches, are_filled_without_malloc)
         long after = malloc_calls();
         cr_assert_eq(bad, 0);
         cr_assert_eq(after, before, "%ld calls", after - before);
-        qkv_batch_release(&batch);
-        qkv_batches_release(&batches);
     }
 }
 
@@ -324,15 +308,14 @@ static void expect_split(struct qkv_batch *batch, int64_t shards)
 
 Test(batches, split_into_shards_by_tokens)
 {
-    struct qkv_batches batches = plan_of(QKV_BATCH_TOKEN, 600, QKV_BATCH_ORDER_CORPUS, 1);
-    struct qkv_batch batch = {0};
+    struct qkv_batches batches RELEASED(qkv_batches_release) =
+        plan_of(QKV_BATCH_TOKEN, 600, QKV_BATCH_ORDER_CORPUS, 1);
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     for (int64_t i = 0; i < batches.count; i++) {
         cr_assert_eq(qkv_batches_get(&batches, i, &batch, NULL), QKV_OK);
         for (int64_t shards = 1; shards < 9; shards++) expect_split(&batch, shards);
         expect_split(&batch, 1000);
     }
-    qkv_batch_release(&batch);
-    qkv_batches_release(&batches);
 }
 
 /* ---- Explicit sentences ---- */
@@ -341,7 +324,7 @@ Test(batch, is_made_of_given_sentences)
 {
     static const int32_t a[] = {5, 6, 7}, b[] = {8};
     const struct qkv_ids source[] = {{3, a}, {0, NULL}, {1, b}}, target[] = {{1, b}, {3, a}, {0, NULL}};
-    struct qkv_batch batch = {0};
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     cr_assert_eq(qkv_batch_make(&batch, 3, source, target, NULL), QKV_OK);
     static const int32_t sources[] = {5, 6, 7, 2, 2, 8, 2}, inputs[] = {1, 8, 1, 5, 6, 7, 1},
                          outputs[] = {8, 2, 5, 6, 7, 2, 2};
@@ -362,5 +345,4 @@ Test(batch, is_made_of_given_sentences)
     cr_assert_eq(qkv_batch_make(&batch, 0, NULL, NULL, NULL), QKV_OK);
     cr_assert_eq(batch.count, 0);
     expect_split(&batch, 2);
-    qkv_batch_release(&batch);
 }

@@ -1,16 +1,9 @@
-/* Byte-pair encoding. All expected merges and pieces are those of subword-nmt 0.3.8; tests/data/compare_bpe.py compares
- * with the program itself. */
+/* Byte-pair encoding. All expected merges and pieces are those of subword-nmt 0.3.8. */
 #include "framework/translator/data/bpe.h"
 #include "framework/engine/core/text.h"
-#include "qkv/corpus.h"
 
-#include "refusal.h"
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 /* Words of letters that a small generator chooses; "ä" has two bytes. */
@@ -34,7 +27,6 @@ static char *next_word(uint32_t letters, uint32_t longest)
 static struct qkv_types random_words; /* 4000 of them */
 static const struct qkv_types *const texts[] = {&random_words};
 static struct qkv_bpe *bpe; /* of the current test */
-static struct qkv_error error;
 
 static void learn(int64_t merges)
 {
@@ -63,15 +55,13 @@ TestSuite(bpe, .fini = teardown);
 static const char *pieces(const struct qkv_bpe *merges, const char *line)
 {
     const struct qkv_text_config text = {.lang = "en", .level = QKV_LEVEL_BPE, .bpe = merges};
-    struct qkv_tokens tokens = {0};
+    struct qkv_tokens tokens RELEASED(qkv_tokens_release) = {0};
     char *all = remember(calloc(1, 8 * strlen(line) + 1)), *end = all;
-    expect_done(qkv_tokenize(&tokens, &text, line, strlen(line), &error), &error);
+    expect_done(qkv_tokenize(&tokens, &text, line, strlen(line), &error));
     for (int64_t i = 0; i < tokens.count; i++) end += sprintf(end, "%s%s", i ? " " : "", tokens.token[i]);
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     char *joined = qkv_detokenize(&text, tokens.count, tokens.token, &arena);
     cr_expect(joined && !strcmp(joined, line), "%s became %s", line, joined);
-    qkv_arena_release(&arena);
-    qkv_tokens_release(&tokens);
     return all;
 }
 
@@ -104,7 +94,7 @@ static struct qkv_types counted_pieces(void)
 {
     const struct qkv_text_config text = {.lang = "en", .level = QKV_LEVEL_BPE, .bpe = bpe};
     struct qkv_types counts = {0};
-    struct qkv_tokens tokens = {0};
+    struct qkv_tokens tokens RELEASED(qkv_tokens_release) = {0};
     generator = 1;
     for (int i = 0; i < 4000; i++) {
         const char *word = next_word(3, 12);
@@ -112,7 +102,6 @@ static struct qkv_types counted_pieces(void)
         for (int64_t k = 0; k < tokens.count; k++)
             cr_assert_geq(qkv_types_add(&counts, tokens.token[k], 1), 0);
     }
-    qkv_tokens_release(&tokens);
     return counts;
 }
 
@@ -129,26 +118,24 @@ Test(random_words, keep_frequent_pieces_like_subword_nmt)
         {5, 0x493b6ed4, "abäb@@ abab aaaa@@ aaaa@@ aa@@ aa baba@@ baba@@ bä"},
         {25, 0xb19a5fdf, "ab@@ ä@@ b@@ aba@@ b aaaa@@ aaaa@@ aa@@ aa baba@@ baba@@ bä"},
     };
-    struct qkv_types counts = counted_pieces();
-    struct qkv_bpe *again = qkv_bpe_copy(bpe);
+    struct qkv_types counts RELEASED(qkv_types_release) = counted_pieces();
+    struct qkv_bpe *again RELEASED(free_bpe) = qkv_bpe_copy(bpe);
     uint32_t before = qkv_bpe_checksum(bpe);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *path = format("%s/pieces", scratch("pieces"));
-        expect_refusal(qkv_bpe_restrict(bpe, &counts, INT64_MAX, &error), &error,
+        expect_refusal(qkv_bpe_restrict(bpe, &counts, INT64_MAX, &error),
                        "no piece of the text occurs 9223372036854775807 times");
         cr_expect_eq(qkv_bpe_checksum(bpe), before);
-        expect_done(qkv_bpe_restrict(bpe, &counts, rows[i].minimum, &error), &error);
+        expect_done(qkv_bpe_restrict(bpe, &counts, rows[i].minimum, &error));
         cr_expect_str_eq(pieces(bpe, LINE), rows[i].line);
         cr_expect_eq(pieces_checksum(bpe), rows[i].pieces);
         cr_expect_neq(qkv_bpe_checksum(bpe), before);
-        expect_done(qkv_bpe_save_pieces(bpe, path, &error), &error);
-        expect_done(qkv_bpe_load_pieces(again, path, &error), &error);
+        expect_done(qkv_bpe_save_pieces(bpe, path, &error));
+        expect_done(qkv_bpe_load_pieces(again, path, &error));
         cr_expect_eq(qkv_bpe_checksum(again), qkv_bpe_checksum(bpe));
         cr_expect_eq(pieces_checksum(again), rows[i].pieces);
         before = qkv_bpe_checksum(bpe);
     }
-    qkv_types_release(&counts);
-    qkv_bpe_free(again);
 }
 
 Test(random_words, refuse_files_that_hold_no_pieces)
@@ -163,7 +150,7 @@ Test(random_words, refuse_files_that_hold_no_pieces)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         learn(1);
         const char *path = write_text(scratch("pieces"), "x.pieces", rows[i][0]);
-        expect_refusal(qkv_bpe_load_pieces(bpe, path, &error), &error, format("%s%s", path, rows[i][1]));
+        expect_refusal(qkv_bpe_load_pieces(bpe, path, &error), format("%s%s", path, rows[i][1]));
     }
 }
 
@@ -181,8 +168,7 @@ static void learn_generated(int64_t merges, bool joint, struct qkv_bpe *both[2])
 {
     struct qkv_data_config data = generated_text(merges, joint);
     expect_done(qkv_corpus_merges(QKV_SOURCE_DIR "/datasets/en_es/train.tsv", &data, both,
-                                  (struct qkv_corpus_options){0}, &error),
-                &error);
+                                  (struct qkv_corpus_options){0}, &error));
     cr_assert(data.src.bpe == both[0] && data.trg.bpe == both[1]);
 }
 
@@ -207,13 +193,12 @@ Test(bpe, learns_both_sides_of_a_text_or_joint_merges)
 
 Test(bpe, says_how_many_merges_a_text_has)
 {
-    expect_refusal(STATUS_OF(qkv_bpe_learn(1, texts, 1, &error)), &error,
+    expect_refusal(STATUS_OF(qkv_bpe_learn(1, texts, 1, &error)),
                    "1 merges are wanted, but the text has only 0: no other pair of symbols occurs twice");
-    expect_refusal(STATUS_OF(qkv_bpe_learn(1, texts, 0, &error)), &error,
-                   "there cannot be 0 merges, but at least 1");
+    expect_refusal(STATUS_OF(qkv_bpe_learn(1, texts, 0, &error)), "there cannot be 0 merges, but at least 1");
     qkv_types_add(&random_words, "low", 2);
     qkv_types_add(&random_words, "lower", 1);
-    expect_refusal(STATUS_OF(qkv_bpe_learn(1, texts, 10, &error)), &error,
+    expect_refusal(STATUS_OF(qkv_bpe_learn(1, texts, 10, &error)),
                    "10 merges are wanted, but the text has only 2: no other pair of symbols occurs twice");
     learn(2);
     cr_expect_eq(qkv_bpe_checksum(bpe), 0x96bb2f6d);
@@ -230,13 +215,12 @@ Test(bpe, codes_are_read_and_written)
 {
     static const char codes[] = "#version: 0.2\nl o\nlo w</w>\ne r</w>\nl o\nñ </w>\n";
     load(codes);
-    struct qkv_bpe *copy = qkv_bpe_copy(bpe);
+    struct qkv_bpe *copy RELEASED(free_bpe) = qkv_bpe_copy(bpe);
     const char *path = format("%s/again", scratch("again"));
-    expect_done(qkv_bpe_save(copy, path, &error), &error);
+    expect_done(qkv_bpe_save(copy, path, &error));
     cr_expect_str_eq(read_file(path, NULL), codes);
     cr_expect_eq(qkv_bpe_checksum(bpe), crc32_z(0, (const Bytef *)codes, sizeof codes - 1));
     cr_expect_eq(bpe->count, 5);
-    qkv_bpe_free(copy);
 }
 
 /* Merges are applied one after another, each to all of its places from left to right, whatever their order says of the
@@ -280,20 +264,20 @@ Test(bpe, refuses_files_that_hold_no_merges)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *path = write_text(scratch(rows[i].name), "codes", rows[i].bytes);
-        expect_refusal(STATUS_OF(qkv_bpe_load(path, &error)), &error, format("%s%s", path, rows[i].message));
+        expect_refusal(STATUS_OF(qkv_bpe_load(path, &error)), format("%s%s", path, rows[i].message));
     }
-    expect_refusal_with(STATUS_OF(qkv_bpe_load(scratch("folder"), &error)), &error, "folder");
+    expect_refusal_with(STATUS_OF(qkv_bpe_load(scratch("folder"), &error)), "folder");
 }
 
 Test(bpe, level_bpe_needs_merges)
 {
     const struct qkv_text_config text = {.lang = "en", .level = QKV_LEVEL_BPE};
     struct qkv_tokens tokens = {0};
-    expect_refusal(qkv_tokenize(&tokens, &text, "a", 1, &error), &error,
+    expect_refusal(qkv_tokenize(&tokens, &text, "a", 1, &error),
                    "level bpe needs merges; a run that is open has them");
     struct qkv_corpus corpus;
     struct qkv_data_config data = generated_text(1, false);
-    expect_refusal(qkv_corpus_read(&corpus, "x.tsv", &data, (struct qkv_corpus_options){0}, &error), &error,
+    expect_refusal(qkv_corpus_read(&corpus, "x.tsv", &data, (struct qkv_corpus_options){0}, &error),
                    "x.tsv: level bpe needs merges; qkv_corpus_merges learns or reads them");
     struct qkv_bpe *both[2];
     cr_expect_eq(qkv_corpus_merges("-", &data, both, (struct qkv_corpus_options){0}, &error), QKV_INVALID);
@@ -307,20 +291,18 @@ Test(bpe, splits_punctuation_before_it_cuts_words)
     const struct qkv_text_config text = {
         .lang = "en", .level = QKV_LEVEL_BPE, .split_punctuation = true, .bpe = bpe};
     static const char line[] = "It's so, @@ x";
-    struct qkv_tokens tokens = {0};
+    struct qkv_tokens tokens RELEASED(qkv_tokens_release) = {0};
     const char *shown = "";
     cr_assert_eq(qkv_tokenize(&tokens, &text, line, sizeof line - 1, &error), QKV_OK);
     for (int64_t i = 0; i < tokens.count; i++)
         shown = format("%s%d %s, ", shown, (int)tokens.word[i], tokens.token[i]);
     cr_expect_str_eq(shown, "0 It'@@, 0 s, 1 s@@, 1 o, 1 ￭,, 2 @, 2 ￭@, 3 x, ");
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     cr_expect_str_eq(qkv_detokenize(&text, 5, tokens.token, &arena), "It's so,");
     /* A translation can end in the middle of a word, and @@ alone is a word. */
     static const char *const odd[] = {"a@@", "b", "￭@@￭", "￭(@@", "c@@"};
     cr_expect_str_eq(qkv_detokenize(&text, 4, odd, &arena), "ab@@(");
     cr_expect_str_eq(qkv_detokenize(&text, 5, odd, &arena), "ab@@(c");
-    qkv_arena_release(&arena);
-    qkv_tokens_release(&tokens);
 }
 
 /* A last piece that ends in @@ is marked, so that it does not look unfinished; the word is cut as ever. */
@@ -337,13 +319,11 @@ Test(bpe, long_words_take_no_quadratic_time)
     enum { SIZE = 1 << 20 };
     load("#version: 0.2\na a\naa aa\naaaa aaaa\naaaaaaaa aaaaaaaa\n");
     const struct qkv_text_config text = {.level = QKV_LEVEL_BPE, .bpe = bpe};
-    struct qkv_tokens tokens = {0};
-    char *line = malloc(SIZE);
+    struct qkv_tokens tokens RELEASED(qkv_tokens_release) = {0};
+    char *line RELEASED(free_memory) = malloc(SIZE);
     cr_assert_not_null(line);
     memset(line, 'a', SIZE);
     cr_assert_eq(qkv_tokenize(&tokens, &text, line, SIZE, NULL), QKV_OK);
     cr_expect_eq(tokens.count,
                  SIZE / 16 + 4); /* the last 16 end in a</w>, which no merge has: 8, 4, 2, 1, 1 */
-    free(line);
-    qkv_tokens_release(&tokens);
 }

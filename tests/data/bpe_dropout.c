@@ -1,19 +1,8 @@
 /* BPE dropout: the pieces that epochs draw for the same words. */
 #include "data/corpus.h"
-#include "qkv/corpus.h"
-#include "qkv/trainer.h"
 
 #include "encoded.h"
-#include "support.h"
 #include "tiny.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static struct qkv_error error;
 
 enum { SENTENCES = 2000 };
 
@@ -44,7 +33,7 @@ static void read_text(struct text *text, const char *line, double source_rate, d
     text->data.src.bpe_dropout = source_rate;
     text->data.trg.bpe_dropout = target_rate;
     const struct qkv_corpus_options options = {.drop_long = true, .bpe_dropout = true};
-    expect_done(qkv_corpus_merges(path, &text->data, text->bpe, options, &error), &error);
+    expect_done(qkv_corpus_merges(path, &text->data, text->bpe, options, &error));
     read_encoded(&text->encoded, path, &text->data, options);
     text->corpus = &text->encoded.corpus;
 }
@@ -104,17 +93,16 @@ Test(bpe_dropout, leaves_out_each_merge_with_its_probability)
         {"cccc", "cc@@ c@@ c", 0.7}, {"cccc", "c@@ c@@ c@@ c", 0.3 * 0.3},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct text text;
+        struct text text RELEASED(release);
         read_text(&text, rows[i].word, 0.3, 0, 100);
         qkv_corpus_resample(&text.encoded.corpus, 1, 0);
         expect_share(count(&text, rows[i].pieces), rows[i].probability, rows[i].pieces);
-        release(&text);
     }
 }
 
 Test(bpe_dropout, depends_on_seed_epoch_sentence_and_side_alone)
 {
-    struct text text, same;
+    struct text text RELEASED(release), same RELEASED(release);
     read_text(&text, "ab xyz cccc", 0.5, 0.5, 100);
     read_text(&same, "ab xyz cccc", 0.5, 0.5, 100);
     uint32_t checksum = qkv_corpus_checksum(text.corpus); /* of the text, whichever pieces it has */
@@ -135,14 +123,12 @@ Test(bpe_dropout, depends_on_seed_epoch_sentence_and_side_alone)
     qkv_corpus_resample(&same.encoded.corpus, 7, 3);
     for (int64_t i = 0; i < SENTENCES; i++)
         cr_assert_str_eq(source_pieces(&text, i), source_pieces(&same, i), "sentence %lld", (long long)i);
-    release(&text);
-    release(&same);
 }
 
 /* A rate below 2^-32 leaves out nothing; a side without dropout stays as it was read. */
 Test(bpe_dropout, without_dropout_the_pieces_are_those_of_the_tokenizer)
 {
-    struct text text;
+    struct text text RELEASED(release);
     read_text(&text, "ab xyz cccc abq ccc", 1e-12, 0, 100);
     const char *before = source_pieces(&text, 5);
     cr_expect_str_eq(before, "ab xyz cc@@ c@@ c a@@ b@@ q ccc");
@@ -151,26 +137,24 @@ Test(bpe_dropout, without_dropout_the_pieces_are_those_of_the_tokenizer)
     cr_expect_eq(count(&text, before), SENTENCES);
     cr_expect_str_eq(pieces(&text.corpus->target, &text.encoded.target, 5), before);
     cr_expect_eq(qkv_corpus_checksum(text.corpus), checksum);
-    release(&text);
 }
 
 /* The vocabulary has every piece that dropout can make, also where voc_min_freq is above their frequency. */
 Test(bpe_dropout, no_piece_is_unknown)
 {
-    struct text text;
+    struct text text RELEASED(release);
     read_text(&text, "ab xyz cccc", 0.9, 0.9, 100);
     cr_expect_eq(text.corpus->source.unknown, 0);
     qkv_corpus_resample(&text.encoded.corpus, 1, 0);
     for (int64_t k = 0; k < text.corpus->source.start[SENTENCES]; k++)
         cr_assert_neq(text.corpus->source.ids[k], QKV_UNKNOWN);
     cr_expect_gt(count(&text, "a@@ b x@@ y@@ z c@@ c@@ c@@ c"), SENTENCES / 2);
-    release(&text);
 }
 
 /* Pieces beyond max_length: the sentence is cut without dropout. `longest` bounds every epoch. */
 Test(bpe_dropout, a_sentence_never_exceeds_max_length)
 {
-    struct text text;
+    struct text text RELEASED(release);
     read_text(&text, "ab ab xyz", 0.5, 0, 4);
     cr_expect_eq(text.corpus->count, SENTENCES);
     cr_expect_eq(text.corpus->source.longest, 4);
@@ -183,7 +167,6 @@ Test(bpe_dropout, a_sentence_never_exceeds_max_length)
     release(&text);
     read_text(&text, "ab xyz", 0.5, 0, 100);
     cr_expect_eq(text.corpus->source.longest, 5);
-    release(&text);
 }
 
 /* ---- calls that a program should not make ---- */
@@ -191,27 +174,24 @@ Test(bpe_dropout, a_sentence_never_exceeds_max_length)
 /* Batches that were planned for other pieces would exceed the memory that was reserved for them. */
 Test(bpe_dropout, batches_are_planned_again_after_the_pieces_change)
 {
-    struct text text;
-    struct qkv_batches batches;
-    struct qkv_batch batch = {0};
+    struct text text RELEASED(release);
+    struct qkv_batches batches RELEASED(qkv_batches_release);
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     read_text(&text, "ab xyz cccc", 0.9, 0.9, 100);
     const struct qkv_batches_options options = {QKV_BATCH_TOKEN, 40, QKV_BATCH_ORDER_CORPUS, 1};
     cr_assert_eq(qkv_batches_init(&batches, text.corpus, options, &error), QKV_OK);
     qkv_corpus_resample(&text.encoded.corpus, 1, 1);
-    expect_refusal(qkv_batches_get(&batches, 0, &batch, &error), &error,
+    expect_refusal(qkv_batches_get(&batches, 0, &batch, &error),
                    "the corpus was resampled: plan its batches again with qkv_batches_epoch");
     qkv_batches_epoch(&batches, 1);
     for (int64_t i = 0; i < batches.count; i++)
         cr_assert_eq(qkv_batches_get(&batches, i, &batch, &error), QKV_OK);
-    qkv_batch_release(&batch);
-    qkv_batches_release(&batches);
-    release(&text);
 }
 
 /* The memory for the pieces was reserved for the max_length with which the corpus was read. */
 Test(bpe_dropout, a_later_change_of_the_settings_has_no_effect)
 {
-    struct text text, same;
+    struct text text RELEASED(release), same RELEASED(release);
     read_text(&text, "ab ab xyz", 0.5, 0.9, 4);
     read_text(&same, "ab ab xyz", 0.5, 0.9, 4);
     text.data.src.max_length = text.data.trg.max_length = 1000;
@@ -221,36 +201,30 @@ Test(bpe_dropout, a_later_change_of_the_settings_has_no_effect)
     qkv_corpus_resample(&same.encoded.corpus, 1, 1);
     for (int64_t i = 0; i < SENTENCES; i++)
         cr_assert_str_eq(source_pieces(&text, i), source_pieces(&same, i));
-    release(&text);
-    release(&same);
 }
 
 /* Links between words become links between tokens, and log-probabilities have their places, only while the pieces stay. */
 Test(bpe_dropout, what_needs_the_same_pieces_in_each_epoch_is_refused)
 {
-    struct text text;
-    struct qkv_corpus corpus;
+    struct text text RELEASED(release);
+    struct qkv_corpus corpus RELEASED(qkv_corpus_release);
     read_text(&text, "ab xyz", 0.5, 0, 100);
     struct qkv_corpus_options options = {
         .drop_long = true, .bpe_dropout = true, .keep_words = true, .keep_raw = true};
     const char *path = write_text(scratch("words"), "x.tsv", "ab xyz\tab xyz\n");
-    expect_refusal(qkv_corpus_read(&corpus, path, &text.data, options, &error), &error,
+    expect_refusal(qkv_corpus_read(&corpus, path, &text.data, options, &error),
                    format("%s: BPE dropout changes which word a token is part of: read the corpus without "
                           "options.bpe_dropout, or without options.keep_words",
                           path));
     options.keep_words = false;
-    expect_done(qkv_corpus_read(&corpus, path, &text.data, options, &error), &error);
+    expect_done(qkv_corpus_read(&corpus, path, &text.data, options, &error));
     cr_assert_eq(qkv_corpus_encode(&corpus, &text.encoded.source, &text.encoded.target, &error), QKV_OK);
     const struct qkv_model_config config = tiny_config();
-    struct qkv_model *model =
+    struct qkv_model *model RELEASED(free_model) =
         tiny_model(&config, text.encoded.source.size, text.encoded.target.size, QKV_FLOAT32, 1);
     const struct qkv_testing_config testing = {.batch_size = 2, .beam_size = 1};
     expect_refusal(STATUS_OF(qkv_evaluator_new(model, &corpus, &text.data.trg, &text.encoded.target, NULL,
                                                &testing, &error)),
-                   &error,
                    "a corpus with BPE dropout, which changes its references, cannot be "
                    "evaluated: read it without options.bpe_dropout");
-    qkv_model_free(model);
-    qkv_corpus_release(&corpus);
-    release(&text);
 }

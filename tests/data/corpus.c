@@ -1,15 +1,9 @@
 /* Parallel text from files: what is read, and what is said about files that are not in order. */
-#include "qkv/corpus.h"
 #include "framework/engine/core/text.h"
 
 #include "encoded.h"
-#include "support.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
 #include <zlib.h>
-
-static struct qkv_error error;
 
 static struct qkv_data_config config(void)
 {
@@ -26,7 +20,7 @@ static struct qkv_corpus read_corpus(const char *path, struct qkv_corpus_options
 {
     struct qkv_data_config data = config();
     struct qkv_corpus corpus;
-    expect_done(qkv_corpus_read(&corpus, path, &data, options, &error), &error);
+    expect_done(qkv_corpus_read(&corpus, path, &data, options, &error));
     return corpus;
 }
 
@@ -34,7 +28,7 @@ static void expect_error(const char *path, const char *message)
 {
     struct qkv_data_config data = config();
     struct qkv_corpus corpus;
-    expect_refusal(qkv_corpus_read(&corpus, path, &data, keep, &error), &error, message);
+    expect_refusal(qkv_corpus_read(&corpus, path, &data, keep, &error), message);
     cr_expect_eq(corpus.count, 0);
     cr_expect_null(corpus.source.ids);
 }
@@ -156,7 +150,7 @@ Test(corpus, drops_long_pairs_for_training_and_counts_them)
     struct qkv_data_config data = config();
     struct qkv_corpus corpus;
     expect_refusal(
-        qkv_corpus_read(&corpus, path, &data, (struct qkv_corpus_options){.drop_long = true}, &error), &error,
+        qkv_corpus_read(&corpus, path, &data, (struct qkv_corpus_options){.drop_long = true}, &error),
         format("%s: each of its 1 pairs is longer than data.src.max_length (5) or "
                "data.trg.max_length (5) tokens",
                path));
@@ -169,7 +163,7 @@ Test(corpus, is_encoded_by_vocabularies)
     struct qkv_data_config data = config();
     data.src.voc_limit = 2;
     data.src.split_punctuation = data.trg.split_punctuation = false;
-    struct encoded text;
+    struct encoded text RELEASED(release_encoded);
     read_encoded(&text, path, &data, keep);
     cr_assert_eq(text.source.size, 5);
     cr_assert(text.corpus.encoded);
@@ -178,7 +172,6 @@ Test(corpus, is_encoded_by_vocabularies)
     cr_assert_eq(text.corpus.target.ids[1], qkv_vocabulary_id(&text.target, "b"));
     cr_assert_eq(text.corpus.source.unknown, 3);
     cr_assert_eq(text.corpus.target.unknown, 1);
-    release_encoded(&text);
 }
 
 Test(corpus, can_share_one_vocabulary)
@@ -192,12 +185,12 @@ Test(corpus, can_share_one_vocabulary)
         cr_assert_str_eq(qkv_vocabulary_token(&text.source, id), qkv_vocabulary_token(&text.target, id));
     cr_assert_str_eq(qkv_vocabulary_token(&text.source, 3), "b");
     release_encoded(&text);
-    struct qkv_corpus corpus = read_corpus(write_text(scratch("data_joint"), "x.tsv", "a b\tb c\n"), keep);
+    struct qkv_corpus corpus RELEASED(qkv_corpus_release) =
+        read_corpus(write_text(scratch("data_joint"), "x.tsv", "a b\tb c\n"), keep);
     data.src.voc_limit = 7;
-    expect_refusal(qkv_corpus_vocabularies(&corpus, &data, &text.source, &text.target, &error), &error,
+    expect_refusal(qkv_corpus_vocabularies(&corpus, &data, &text.source, &text.target, &error),
                    "data.joint_vocabulary is one vocabulary, so data.src and data.trg must agree on "
                    "voc_limit (7, 0) and voc_min_freq (1, 1)");
-    qkv_corpus_release(&corpus);
 }
 
 Test(corpus, keeps_the_first_pairs_and_reads_all)
@@ -212,6 +205,6 @@ Test(corpus, keeps_the_first_pairs_and_reads_all)
     struct qkv_data_config data = config();
     path = write_text(folder, "wrong.tsv", "a\tb\nc\n");
     expect_refusal_with(
-        qkv_corpus_read(&corpus, path, &data, (struct qkv_corpus_options){.max_pairs = 1}, &error), &error,
+        qkv_corpus_read(&corpus, path, &data, (struct qkv_corpus_options){.max_pairs = 1}, &error),
         "wrong.tsv:2:");
 }

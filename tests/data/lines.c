@@ -1,17 +1,9 @@
 #include "framework/translator/data/lines.h"
 
-#include "refusal.h"
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
-
-static struct qkv_error error;
 
 /* The text of a file, each line followed by '|', or the message of the failure after the lines that were read. */
 static const char *read_all(const char *path)
@@ -184,7 +176,7 @@ Test(lines, refuses_endless_lines_and_files_that_expand_too_much)
 {
     const char *folder = scratch("endless"), *path = format("%s/line.gz", folder);
     size_t size = QKV_LINE_MAX_BYTES + 100000, packed;
-    char *text = memset(malloc(size), 'a', size);
+    char *text RELEASED(free_memory) = memset(malloc(size), 'a', size);
     text[1] = '\n';
     add_member(path, text, size);
     cr_expect_str_eq(
@@ -208,7 +200,6 @@ Test(lines, refuses_endless_lines_and_files_that_expand_too_much)
                             "unpack it if that is right",
                             path));
     qkv_lines_close(&lines);
-    free(text);
 }
 
 Test(lines, refuses_what_is_no_text_file_without_waiting)
@@ -229,6 +220,6 @@ Test(lines, reads_nothing_before_it_is_opened_and_after_it_is_closed)
     struct qkv_lines lines = {0};
     bool found;
     qkv_lines_close(&lines);
-    expect_refusal(qkv_lines_next(&lines, &found, &error), &error, "no text is open");
-    expect_refusal(qkv_lines_check_read(&lines, &error), &error, "no text is open");
+    expect_refusal(qkv_lines_next(&lines, &found, &error), "no text is open");
+    expect_refusal(qkv_lines_check_read(&lines, &error), "no text is open");
 }

@@ -1,12 +1,7 @@
 /* Reading pairs in the forms that people have. */
-#include "qkv/corpus.h"
 
-#include "refusal.h"
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 /* Adds " NAME COUNT", and the first line, to a text, unless the count is 0. */
@@ -22,7 +17,6 @@ static const char *with_count(const char *text, const char *name, int64_t count,
 static const char *read_pairs(const char *folder, struct qkv_pairs_request request)
 {
     struct qkv_pairs pairs;
-    struct qkv_error error = {""};
     if (qkv_pairs_read(&pairs, request, &error)) {
         char *message = format("%s", error.message), *at;
         while ((at = strstr(message, folder)))
@@ -301,8 +295,7 @@ Test(pairs_file, reads_two_line_aligned_files_and_their_prefix)
         {"k", {NULL, NULL}, "a=A| 0 0 of 0, en es"},
         {"k", {"es", NULL}, "A=a| 0 0 of 0, es en"},
         {"y", {"fr", "de"}, "1=A|4=D| 0 0 of 0, fr de, blank 1 from 2, empty 1 from 3"},
-        {"y",
-         {NULL, NULL},
+        {"y", LIST(NULL, NULL),
          "y: is the prefix of more than two files: y.de, y.en, y.fr.gz; name two languages with --src and "
          "--trg"},
         {"y", {"it", NULL}, "y.it: there is no such file"},
@@ -377,9 +370,8 @@ Test(pairs_file, has_no_text_beyond_its_pairs)
 {
     static const int64_t wrong[] = {2, -1, INT32_MAX, INT32_MIN};
     struct qkv_pairs pairs;
-    struct qkv_error error;
     const char *path = write_text(scratch("beyond"), "in.tsv", "a\tb\nc\td\n");
-    expect_done(qkv_pairs_read(&pairs, (struct qkv_pairs_request){.path = path}, &error), &error);
+    expect_done(qkv_pairs_read(&pairs, (struct qkv_pairs_request){.path = path}, &error));
     for (int i = 0; i < 4; i++) {
         cr_expect_null(qkv_pairs_text(&pairs, wrong[i], 0));
         cr_expect_null(qkv_pairs_text(&pairs, 0, (int)wrong[i]));

@@ -1,31 +1,23 @@
 /* Describing, cleaning and splitting sets of pairs. */
 #include "data/pairs.h"
-#include "qkv/corpus.h"
 
-#include "refusal.h"
 #include "support.h"
 
-#include <criterion/criterion.h>
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static struct qkv_error error;
 
 static struct qkv_pairs pairs_of(const char *text)
 {
     struct qkv_pairs pairs;
     struct qkv_pairs_request request = {.path = write_text(scratch("pairs"), "in.tsv", text)};
-    expect_done(qkv_pairs_read(&pairs, request, &error), &error);
+    expect_done(qkv_pairs_read(&pairs, request, &error));
     return pairs;
 }
 
 static const char *described(const char *text)
 {
-    struct qkv_pairs pairs = pairs_of(text);
+    struct qkv_pairs pairs RELEASED(qkv_pairs_release) = pairs_of(text);
     struct qkv_pairs_statistics facts;
-    expect_done(qkv_pairs_describe(&pairs, &facts, &error), &error);
+    expect_done(qkv_pairs_describe(&pairs, &facts, &error));
     const char *shown = format("repeated %d, shared %d, markup %d", (int)facts.repeated, (int)facts.shared,
                                (int)facts.markup);
     for (int side = 0; side < 2; side++)
@@ -33,7 +25,6 @@ static const char *described(const char *text)
                        facts.side[side].script, facts.side[side].script_share, (int)facts.side[side].words,
                        (int)facts.side[side].longest, (int)facts.side[side].characters,
                        (int)facts.side[side].alphabet, facts.side[side].has_spaces ? ", spaces" : "");
-    qkv_pairs_release(&pairs);
     return shown;
 }
 
@@ -66,7 +57,7 @@ Test(pairs_set, describes_both_sides)
 
 Test(pairs_set, removes_markup)
 {
-    struct qkv_pairs pairs = pairs_of(
+    struct qkv_pairs pairs RELEASED(qkv_pairs_release) = pairs_of(
         "a<br>b\tx &amp; y\n<div class=x><b>Go</b>!</div>\tun<i>o</i>\na&nbsp;&nbsp;b\t&lt;b&gt; "
         "&quot;c&#39;s&#x41;\n"
         "<img src=\"x.png\">\tx\n1 < 2 and 3 > 2\tR&D; &#xD800; &#0;&#x1F600;\n&nbsp;\ty\n<br><br>\t<hr>\n");
@@ -88,12 +79,11 @@ Test(pairs_set, removes_markup)
     cr_assert_eq(qkv_pairs_describe(&pairs, &facts, &error), QKV_OK);
     cr_expect_eq(qkv_pairs_remove_markup(&pairs, &facts), 1);
     cr_expect_str_eq(qkv_pairs_text(&pairs, 0, 0), "it &apos;s red .");
-    qkv_pairs_release(&pairs);
 }
 
 Test(pairs_set, cleans_repeated_and_unbalanced_pairs)
 {
-    struct qkv_pairs pairs =
+    struct qkv_pairs pairs RELEASED(qkv_pairs_release) =
         pairs_of("a bird\tun ave\na bird\tun ave\nA bird\tun ave\n"
                  "Hi\tthree times\n"
                  "no\tthis translation says far more than its source does\n"
@@ -107,7 +97,6 @@ Test(pairs_set, cleans_repeated_and_unbalanced_pairs)
     cr_expect_str_eq(qkv_pairs_text(&pairs, 1, 0), "A bird");
     cr_expect_str_eq(qkv_pairs_text(&pairs, 2, 0), "Hi");
     cr_expect_str_eq(qkv_pairs_text(&pairs, 3, 1), "una frase normal de unas palabras");
-    qkv_pairs_release(&pairs);
 }
 
 /* 400 pairs, of which many share sentences: source n / 2, target n / 3, in different spelling. */
@@ -133,10 +122,10 @@ static const char *key_of(const char *text)
 
 Test(pairs_set, splits_without_a_shared_sentence)
 {
-    struct qkv_pairs pairs = many_pairs();
+    struct qkv_pairs pairs RELEASED(qkv_pairs_release) = many_pairs();
     enum qkv_pairs_part part[400], other[400];
     const struct qkv_pairs_parts wanted = {.dev = 30, .test = 20, .seed = 42};
-    expect_done(qkv_pairs_split(&pairs, wanted, part, &error), &error);
+    expect_done(qkv_pairs_split(&pairs, wanted, part, &error));
     int count[QKV_PAIRS_PARTS] = {0}, grouped = 0;
     for (int i = 0; i < 400; i++) count[part[i]]++;
     cr_expect_eq(count[QKV_PAIRS_DEV], 30);
@@ -157,7 +146,6 @@ Test(pairs_set, splits_without_a_shared_sentence)
     cr_expect_arr_eq(part, other, sizeof part);
     cr_assert_eq(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){30, 20, 43}, other, &error), QKV_OK);
     cr_expect_neq(memcmp(part, other, sizeof part), 0);
-    qkv_pairs_release(&pairs);
 }
 
 /* Groups of two pairs fill no odd number. */
@@ -165,20 +153,19 @@ Test(pairs_set, makes_no_part_larger_than_wanted)
 {
     char *text = remember(calloc(200, 32)), *end = text;
     for (int n = 0; n < 200; n++) end += sprintf(end, "source %d\ttarget %d\n", n, n / 2);
-    struct qkv_pairs pairs = pairs_of(text);
+    struct qkv_pairs pairs RELEASED(qkv_pairs_release) = pairs_of(text);
     enum qkv_pairs_part part[200];
     int count[QKV_PAIRS_PARTS] = {0};
-    expect_done(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){21, 31, 1}, part, &error), &error);
+    expect_done(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){21, 31, 1}, part, &error));
     for (int i = 0; i < 200; i++) count[part[i]]++;
     cr_expect_eq(count[QKV_PAIRS_DEV], 20);
     cr_expect_eq(count[QKV_PAIRS_TEST], 30);
-    qkv_pairs_release(&pairs);
 }
 
 /* The order of the first pairs of dev, recorded once: the same on every machine. */
 Test(pairs_set, splits_in_the_same_way_everywhere)
 {
-    struct qkv_pairs pairs = many_pairs();
+    struct qkv_pairs pairs RELEASED(qkv_pairs_release) = many_pairs();
     enum qkv_pairs_part part[400];
     cr_assert_eq(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){5, 5, 1}, part, &error), QKV_OK);
     const char *drawn = "";
@@ -186,22 +173,21 @@ Test(pairs_set, splits_in_the_same_way_everywhere)
         if (part[i]) drawn = format("%s%s%d", drawn, part[i] == QKV_PAIRS_DEV ? " dev " : " test ", i);
     cr_expect_str_eq(drawn,
                      " test 61 test 74 test 89 test 179 dev 195 dev 266 dev 288 test 299 dev 372 dev 383");
-    qkv_pairs_release(&pairs);
 }
 
 Test(pairs_set, refuses_what_cannot_be_split)
 {
     struct qkv_pairs pairs = pairs_of("a\tyes\nb\tYes!\nc\tyes\nd\tyes.\n");
     enum qkv_pairs_part part[4];
-    expect_refusal_with(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){1, 1, 1}, part, &error), &error,
+    expect_refusal_with(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){1, 1, 1}, part, &error),
                         "in.tsv: its 4 pairs cannot be split so that no sentence is in two parts, "
                         "because too many of them share a sentence; ask for a smaller dev and test set, "
                         "or add pairs with other sentences");
-    expect_refusal_with(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){2, 2, 1}, part, &error), &error,
+    expect_refusal_with(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){2, 2, 1}, part, &error),
                         "in.tsv: has 4 pairs; dev (2) and test (2) need at least one each and must "
                         "leave one for training");
     cr_expect_eq(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){0, 1, 1}, part, &error), QKV_INVALID);
     qkv_pairs_release(&pairs); /* makes them all zero */
-    expect_refusal(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){1, 1, 1}, part, &error), &error,
+    expect_refusal(qkv_pairs_split(&pairs, (struct qkv_pairs_parts){1, 1, 1}, part, &error),
                    "no sentence pairs were read");
 }

@@ -4,19 +4,12 @@
 #include "core/text.h"
 #include "framework/translator/data/bpe.h"
 #include "framework/translator/data/tokenizer.h"
-#include "qkv/corpus.h"
 
-#include "refusal.h"
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <utf8proc.h>
 #include <zlib.h>
 
-static struct qkv_error error;
 static struct qkv_tokens tokens;
 static struct qkv_arena arena;
 static struct qkv_bpe *merges;

@@ -5,30 +5,25 @@
 #include "support.h"
 
 #include "framework/translator/data/bpe.h"
-#include "qkv/corpus.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
 
 /* Makes a vocabulary of words, which have spaces between them. */
 static struct qkv_vocabulary vocabulary_of(const char *words)
 {
-    struct qkv_types types = {0};
+    struct qkv_types types RELEASED(qkv_types_release) = {0};
     struct qkv_vocabulary vocabulary;
     char *copy = format("%s", words), *rest = NULL;
     for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         qkv_types_add(&types, word, 1);
     const struct qkv_types *texts[] = {&types};
     cr_assert_eq(qkv_vocabulary_build(&vocabulary, 1, texts, 0, 1, NULL), QKV_OK);
-    qkv_types_release(&types);
     return vocabulary;
 }
 
 /* The tokens of a line with spaces between them; unknown ones are in brackets. */
 static const char *read_line(const struct qkv_text_config *text, const char *known, const char *line)
 {
-    struct qkv_vocabulary vocabulary = vocabulary_of(known);
-    struct qkv_sentence sentence = {0};
+    struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release) = vocabulary_of(known);
+    struct qkv_sentence sentence RELEASED(qkv_sentence_release) = {0};
     const char *shown = "";
     /* A line need not end with a NUL. */
     char *longer = format("%s\u2019s", line);
@@ -40,8 +35,6 @@ static const char *read_line(const struct qkv_text_config *text, const char *kno
         shown = format(is_unknown ? "%s%s[%s]" : "%s%s%s", shown, i ? " " : "", sentence.tokens.token[i]);
     }
     cr_expect_eq(sentence.unknown, unknown);
-    qkv_sentence_release(&sentence);
-    qkv_vocabulary_release(&vocabulary);
     return shown;
 }
 
@@ -79,20 +72,18 @@ Test(sentence, cuts_the_word_with_the_known_mark_into_pieces)
 {
     const char *path =
         write_text(scratch("sentence_merges"), "merges", "#version: 0.2\ni s\nn '\nn' t</w>\nis n't</w>\n");
-    struct qkv_error error = {""};
-    struct qkv_bpe *bpe = qkv_bpe_load(path, &error);
+    struct qkv_bpe *bpe RELEASED(free_bpe) = qkv_bpe_load(path, &error);
     cr_assert_not_null(bpe, "%s", error.message);
     const struct qkv_text_config pieces = {.lang = "en", .level = QKV_LEVEL_BPE, .bpe = bpe};
     cr_expect_str_eq(read_line(&pieces, "it@@ isn't i@@ t", "it isn\u2019t"), "i@@ t isn't");
     cr_expect_str_eq(read_line(&pieces, "is@@ n@@ t", "isn\u2019t"), "is@@ n@@ [\u2019@@] t");
-    qkv_bpe_free(bpe);
 }
 
 Test(sentence, says_what_it_has_read)
 {
-    struct qkv_vocabulary vocabulary = vocabulary_of("isn't");
+    struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release) = vocabulary_of("isn't");
     const struct qkv_text_config words = {.lang = "en", .level = QKV_LEVEL_WORD, .lowercase = true};
-    struct qkv_sentence sentence = {0};
+    struct qkv_sentence sentence RELEASED(qkv_sentence_release) = {0};
     const char *const lines[] = {"Isn\u2019t it", "isn't it", "", "Isn\u2019t"};
     const char *const respelled[] = {"Isn't it", NULL, NULL, "Isn't"};
     for (int i = 0; i < 4; i++) {
@@ -101,6 +92,4 @@ Test(sentence, says_what_it_has_read)
         cr_expect_eq(!sentence.respelled, !respelled[i], "%s", lines[i]);
         if (respelled[i]) cr_expect_str_eq(sentence.respelled, respelled[i]);
     }
-    qkv_sentence_release(&sentence);
-    qkv_vocabulary_release(&vocabulary);
 }

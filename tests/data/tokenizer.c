@@ -1,16 +1,7 @@
 /* Text to tokens and back, on text that is easy to get wrong. */
 #include "framework/translator/data/tokenizer.h"
-#include "qkv/corpus.h"
 
-#include "refusal.h"
 #include "support.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static struct qkv_error error;
 
 static const struct qkv_text_config words = {.lang = "en"};
 static const struct qkv_text_config cut = {.lang = "en", .split_punctuation = true};
@@ -27,7 +18,7 @@ static const struct qkv_text_config lower_chars = {.level = QKV_LEVEL_CHAR, .low
 static const char *joined(const struct qkv_text_config *text, const char *line)
 {
     struct qkv_tokens tokens = {0};
-    expect_done(qkv_tokenize(&tokens, text, line, strlen(line), &error), &error);
+    expect_done(qkv_tokenize(&tokens, text, line, strlen(line), &error));
     char *all = calloc(1, 4 * strlen(line) + 4), *end = all;
     for (int64_t i = 0; i < tokens.count; i++) end += sprintf(end, "%s%s", i ? "|" : "", tokens.token[i]);
     qkv_tokens_release(&tokens);
@@ -149,11 +140,9 @@ Test(tokenizer, refuses_invalid_text)
         {"ab\0c", 4, "column 3: a NUL byte is not allowed in text"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct qkv_tokens tokens = {0};
-        expect_refusal(qkv_tokenize(&tokens, &words, rows[i].bytes, rows[i].size, &error), &error,
-                       rows[i].message);
+        struct qkv_tokens tokens RELEASED(qkv_tokens_release) = {0};
+        expect_refusal(qkv_tokenize(&tokens, &words, rows[i].bytes, rows[i].size, &error), rows[i].message);
         cr_expect_eq(tokens.count, 0);
-        qkv_tokens_release(&tokens);
     }
 }
 
@@ -161,7 +150,7 @@ Test(tokenizer, refuses_invalid_text)
 static void expect_words(const struct qkv_text_config *text, const char *line, const char *digits,
                          int64_t count)
 {
-    struct qkv_tokens tokens = {0};
+    struct qkv_tokens tokens RELEASED(qkv_tokens_release) = {0};
     char found[32] = "";
     for (int round = 0; round < 2; round++) { /* in the storage of a line before as well */
         cr_assert_eq(qkv_tokenize(&tokens, text, line, strlen(line), NULL), QKV_OK);
@@ -171,7 +160,6 @@ static void expect_words(const struct qkv_text_config *text, const char *line, c
         cr_expect_str_eq(found, digits, "%s: %s", line, found);
         cr_expect_eq(tokens.words, count);
     }
-    qkv_tokens_release(&tokens);
 }
 
 Test(tokenizer, numbers_the_word_of_each_token)
@@ -187,9 +175,9 @@ Test(tokenizer, numbers_the_word_of_each_token)
 Test(tokenizer, splits_lines_of_any_length)
 {
     enum { COUNT = 100000 };
-    char *line = malloc(4 * COUNT + 1);
+    char *line RELEASED(free_memory) = malloc(4 * COUNT + 1);
     for (int i = 0; i < COUNT; i++) memcpy(line + 4 * i, i % 2 ? "ab! " : "\u0301\u0323", 4);
-    struct qkv_tokens tokens = {0};
+    struct qkv_tokens tokens RELEASED(qkv_tokens_release) = {0};
     cr_assert_eq(qkv_tokenize(&tokens, &cut, line, 4 * (size_t)COUNT, &error), QKV_OK);
     cr_assert_eq(tokens.count, COUNT);
     cr_assert_str_eq(tokens.token[1], "￭!");
@@ -197,8 +185,6 @@ Test(tokenizer, splits_lines_of_any_length)
     cr_assert_eq(qkv_tokenize(&tokens, &cut, "x y", 3, &error), QKV_OK);
     cr_assert_eq(tokens.count, 2);
     cr_assert_str_eq(tokens.token[1], "y");
-    qkv_tokens_release(&tokens);
-    free(line);
 }
 
 /* Tokens that are joined by bars. */
@@ -214,10 +200,9 @@ static int64_t split_bars(const char *bars, const char **tokens)
 static void expect_text(const struct qkv_text_config *text, const char *bars, const char *line)
 {
     const char *tokens[64];
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     char *got = qkv_detokenize(text, split_bars(bars, tokens), tokens, &arena);
     cr_expect_str_eq(got, line, "%s\n gives %s\n not   %s", bars, got, line);
-    qkv_arena_release(&arena);
 }
 
 /* The words of tokens, joined by bars: "0 0 1", where . is none. */
@@ -225,13 +210,12 @@ static void expect_token_words(const struct qkv_text_config *text, const char *b
 {
     const char *tokens[64], *got = "";
     int64_t count = split_bars(bars, tokens);
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     const int64_t *word = qkv_token_words(text, count, tokens, &arena);
     cr_assert_not_null(word);
     for (int64_t i = 0; i < count; i++)
         got = format("%s%s%s", got, i ? " " : "", word[i] < 0 ? "." : format("%d", (int)word[i]));
     cr_expect_str_eq(got, expected, "%s: %s, not %s", bars, got, expected);
-    qkv_arena_release(&arena);
 }
 
 Test(detokenizer, says_which_word_each_token_is_part_of)
@@ -249,9 +233,8 @@ Test(detokenizer, says_which_word_each_token_is_part_of)
     expect_token_words(&cut_pieces, "lo@@|w|￭,|b@@|e|￭!", "0 0 0 1 1 1");
     expect_token_words(&pieces, "", "");
     struct qkv_text_config wrong = {.level = (enum qkv_level)99};
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     cr_expect_null(qkv_token_words(&wrong, 0, NULL, &arena));
-    qkv_arena_release(&arena);
 }
 
 Test(detokenizer, joins_words_and_characters)
@@ -311,7 +294,7 @@ Test(tokenizer, finds_a_mark_with_other_joiners)
 {
     struct qkv_vocabulary vocabulary = {0};
     const char *path = write_text(scratch("x"), "vocabulary", "<unk>\n<s>\n</s>\na\n￭?\n\"￭\n￭\"\n￭b\n");
-    expect_done(qkv_vocabulary_load(&vocabulary, path, &error), &error);
+    expect_done(qkv_vocabulary_load(&vocabulary, path, &error));
     static const struct {
         const char *token;
         int32_t id;
@@ -383,7 +366,8 @@ Test(old_runs, restore_ordinary_text)
 Test(tokenizer, orders_many_combining_marks)
 {
     enum { PAIRS = 500000 };
-    char *line = malloc(1 + 4 * PAIRS), *sorted = malloc(1 + 4 * PAIRS);
+    char *line RELEASED(free_memory) = malloc(1 + 4 * PAIRS),
+               *sorted RELEASED(free_memory) = malloc(1 + 4 * PAIRS);
     line[0] = sorted[0] = 'a';
     for (size_t i = 0; i < PAIRS; i++) {
         memcpy(line + 1 + 4 * i, "\u0317\u0316", 4); /* both below: they keep their order */
@@ -397,14 +381,11 @@ Test(tokenizer, orders_many_combining_marks)
                 end += 2;
             }
     const struct qkv_text_config text = {.lang = "en", .level = QKV_LEVEL_WORD};
-    struct qkv_tokens tokens = {0};
+    struct qkv_tokens tokens RELEASED(qkv_tokens_release) = {0};
     cr_assert_eq(qkv_tokenize(&tokens, &text, line, 1 + 4 * PAIRS, NULL), QKV_OK);
     cr_assert_eq(tokens.count, 1);
     cr_assert_eq(strlen(tokens.token[0]), end);
     cr_assert_eq(memcmp(tokens.token[0], sorted, end), 0);
-    qkv_tokens_release(&tokens);
-    free(line);
-    free(sorted);
 }
 
 Test(tokenizer, notices_capitals_and_text_that_is_tokenized)

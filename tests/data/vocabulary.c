@@ -1,45 +1,35 @@
 #include "data/corpus.h"
 #include "framework/engine/core/text.h"
-#include "qkv/corpus.h"
 
-#include "refusal.h"
 #include "support.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct qkv_types types_of(const char *line)
 {
     struct qkv_types types = {0};
-    char *copy = format("%s", line);
+    char *copy RELEASED(free_memory) = format("%s", line);
     for (char *token = strtok(copy, " "); token; token = strtok(NULL, " "))
         cr_assert_geq(qkv_types_add(&types, token, 1), 0);
-    free(copy);
     return types;
 }
 
 static struct qkv_vocabulary vocabulary_of(const char *line, int64_t limit, int64_t minimum)
 {
-    struct qkv_types types = types_of(line);
+    struct qkv_types types RELEASED(qkv_types_release) = types_of(line);
     const struct qkv_types *texts[] = {&types};
     struct qkv_vocabulary vocabulary;
     cr_assert_eq(qkv_vocabulary_build(&vocabulary, 1, texts, limit, minimum, NULL), QKV_OK);
-    qkv_types_release(&types);
     return vocabulary;
 }
 
 static void expect(struct qkv_vocabulary vocabulary, const char *tokens)
 {
-    char *all = calloc(1, 1000), *end = all;
+    char *all RELEASED(free_memory) = calloc(1, 1000), *end = all;
     for (int32_t id = 0; id < vocabulary.size; id++) {
         const char *token = qkv_vocabulary_token(&vocabulary, id);
         end += sprintf(end, "%s%s", id ? " " : "", token);
         cr_expect_eq(qkv_vocabulary_id(&vocabulary, token), id < QKV_SPECIALS ? QKV_UNKNOWN : id);
     }
     cr_expect_str_eq(all, tokens);
-    free(all);
     qkv_vocabulary_release(&vocabulary);
 }
 
@@ -80,8 +70,8 @@ Test(vocabulary, treats_special_tokens_in_text_as_unknown)
 
 Test(vocabulary, gives_the_tokens_of_a_sentence)
 {
-    struct qkv_vocabulary vocabulary = vocabulary_of("b a b", 0, 1);
-    struct qkv_arena arena = {0};
+    struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release) = vocabulary_of("b a b", 0, 1);
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     static const int32_t IDS[] = {4, QKV_UNKNOWN, 3, 5};
     const char **tokens = qkv_vocabulary_tokens(&vocabulary, 4, IDS, &arena);
     cr_assert_not_null(tokens);
@@ -89,35 +79,31 @@ Test(vocabulary, gives_the_tokens_of_a_sentence)
     cr_expect_null(tokens[3], "no token has id 5");
     cr_expect_not_null(qkv_vocabulary_tokens(&vocabulary, 0, NULL, &arena));
     cr_expect_not_null(qkv_vocabulary_tokens(&vocabulary, -1, NULL, &arena));
-    qkv_arena_release(&arena);
-    qkv_vocabulary_release(&vocabulary);
 }
 
 Test(vocabulary, can_be_built_from_two_texts)
 {
-    struct qkv_types a = types_of("x y y"), b = types_of("x x z");
+    struct qkv_types a RELEASED(qkv_types_release) = types_of("x y y"),
+                       b RELEASED(qkv_types_release) = types_of("x x z");
     const struct qkv_types *texts[] = {&a, &b};
     struct qkv_vocabulary vocabulary;
     cr_assert_eq(qkv_vocabulary_build(&vocabulary, 2, texts, 0, 1, NULL), QKV_OK);
     cr_assert_eq(vocabulary.types.frequency[3], 3);
     expect(vocabulary, "<unk> <s> </s> x y z");
-    qkv_types_release(&a);
-    qkv_types_release(&b);
 }
 
 Test(vocabulary, is_restored_from_its_file)
 {
     const char *folder = scratch("data_vocabulary");
     const char *path = format("%s/src_vocab.txt", folder);
-    struct qkv_vocabulary vocabulary = vocabulary_of("b a b « é ▁ 今", 0, 1), loaded;
-    struct qkv_error error;
-    expect_done(qkv_vocabulary_save(&vocabulary, path, &error), &error);
+    struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release) = vocabulary_of("b a b « é ▁ 今", 0, 1),
+                                     loaded;
+    expect_done(qkv_vocabulary_save(&vocabulary, path, &error));
     cr_assert_str_eq(read_file(path, NULL), "<unk>\n<s>\n</s>\nb\na\n«\né\n▁\n今\n");
-    expect_done(qkv_vocabulary_load(&loaded, path, &error), &error);
+    expect_done(qkv_vocabulary_load(&loaded, path, &error));
     cr_assert_eq(qkv_vocabulary_id(&loaded, "今"), qkv_vocabulary_id(&vocabulary, "今"));
     expect(loaded, "<unk> <s> </s> b a « é ▁ 今");
     cr_assert_eq(qkv_vocabulary_save(&vocabulary, format("%s/none/v", folder), &error), QKV_INVALID);
-    qkv_vocabulary_release(&vocabulary);
 }
 
 Test(vocabulary, differences_are_found)
@@ -127,7 +113,7 @@ Test(vocabulary, differences_are_found)
         int32_t difference;
     } rows[] = {{"a\nb\n", -1}, {"a\nc\n", 4}, {"b\na\n", 3}, {"a\n", 4}, {"a\nb\nc\n", 5}, {"", 3}};
     const char *folder = scratch("differences");
-    struct qkv_vocabulary vocabulary, other;
+    struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release), other;
     const char *path = write_text(folder, "a", "<unk>\n<s>\n</s>\na\nb\n");
     cr_assert_eq(qkv_vocabulary_load(&vocabulary, path, NULL), QKV_OK);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -137,7 +123,6 @@ Test(vocabulary, differences_are_found)
         cr_expect_eq(qkv_vocabulary_difference(&other, &vocabulary), rows[i].difference);
         qkv_vocabulary_release(&other);
     }
-    qkv_vocabulary_release(&vocabulary);
 }
 
 Test(vocabulary, reports_errors_of_its_file)
@@ -159,11 +144,9 @@ Test(vocabulary, reports_errors_of_its_file)
     };
     const char *folder = scratch("data_broken");
     struct qkv_vocabulary vocabulary;
-    struct qkv_error error;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *path = write_text(folder, "vocab.txt", rows[i].text);
-        expect_refusal(qkv_vocabulary_load(&vocabulary, path, &error), &error,
-                       format("%s%s", path, rows[i].message));
+        expect_refusal(qkv_vocabulary_load(&vocabulary, path, &error), format("%s%s", path, rows[i].message));
         cr_expect_eq(vocabulary.size, 0);
     }
     cr_expect_eq(qkv_vocabulary_load(&vocabulary, format("%s/none", folder), &error), QKV_INVALID);

@@ -1,10 +1,6 @@
 /* The committed English-Spanish data: made by the generator as it is, byte for byte, with the links of an annotator.
  * tests/datasets/long.c checks the properties of what the generator makes. */
 #include "pairs.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
 
 #define DATA QKV_SOURCE_DIR "/datasets/en_es"
 

@@ -1,9 +1,6 @@
 /* What `qkv generate` says when it cannot. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
-
 #define LEXICON QKV_SOURCE_DIR "/datasets/en_es/lexicon.txt"
 
 static void expect_error(struct outcome outcome, const char *sentence)

@@ -1,10 +1,5 @@
 /* English-Spanish sentences of joined and relative clauses, of the lengths that are asked for. */
 #include "pairs.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 
 #define DATA QKV_SOURCE_DIR "/datasets/en_es"
 

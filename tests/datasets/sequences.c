@@ -1,11 +1,6 @@
 /* qkv generate copy, reverse and sort: what is made is solved, and its links say where each number went. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { CAPACITY = 64 };
 
 static int read_numbers(const char *text, long *numbers)

@@ -1,9 +1,6 @@
 /* qkv generate --stream: train is written line by line, and takes no memory. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 /* Makes a set in the scratch folder `name`, and returns the folder. */

@@ -21,12 +21,7 @@
 #include <ctype.h>
 #include <glob.h>
 #include <libgen.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 
 enum { MAX_PAGES = 32 };

@@ -1,17 +1,10 @@
 /* Line charts. */
 #include "maps.h"
 #include "parse.h"
-#include "refusal.h"
-#include "support.h"
 
 #include "framework/translator/draw/chart.h"
 
 #include <cairo.h>
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const double X[] = {3, 8, 13, 18, 23, 28, 33, 38, 43, 48};
 static const double FALLING[] = {90, 75, 50, 28, 12, 4, 1, 0, 0, 0};
@@ -27,18 +20,14 @@ static const struct chart chart = {.title = "Accuracy",
                                    .lines = lines,
                                    .line_count = 2};
 
-static struct qkv_error error;
-
 /* A chart of a local array of lines, whose axes are x and y; what follows are further fields. */
 #define CHART_OF(of_lines, ...)                                                                              \
-    {                                                                                                        \
-        .x_label = "x", .y_label = "y", .lines = of_lines, .line_count = LENGTH_OF(of_lines), __VA_ARGS__    \
-    }
+    LIST(.x_label = "x", .y_label = "y", .lines = of_lines, .line_count = LENGTH_OF(of_lines), __VA_ARGS__)
 
 static const char *draw(const struct chart *what, const char *name)
 {
     const char *path = format("%s/%s", scratch(name), name);
-    expect_done(qkv_charts_write(what, 1, 1, path, &error), &error);
+    expect_done(qkv_charts_write(what, 1, 1, path, &error));
     return path;
 }
 
@@ -117,7 +106,7 @@ Test(chart, shares_a_sheet_and_a_legend_with_others)
         {.x_label = "third", .y_label = "y", .lines = lines, .line_count = 1},
     };
     const char *path = format("%s/sheet.svg", scratch("sheet"));
-    expect_done(qkv_charts_write(sheet, 3, 2, path, &error), &error);
+    expect_done(qkv_charts_write(sheet, 3, 2, path, &error));
     const char *svg = read_file(path, NULL);
     cr_expect_eq(occurrences(svg, "<polyline"), 6, "four lines and two samples");
     cr_expect_eq(occurrences(svg, "<polygon"), 64, "marks with rims of three lines and two samples");
@@ -196,11 +185,10 @@ Test(chart, refuses_numbers_that_no_axis_shows)
                                        {.y_end = numbers[i]},
                                        {.vertical_line = numbers[i]}};
         for (size_t c = 0; c < LENGTH_OF(charts); c++)
-            expect_refusal_with(qkv_charts_write(&charts[c], 1, 1, path, &error), &error,
-                                "a chart cannot show ");
+            expect_refusal_with(qkv_charts_write(&charts[c], 1, 1, path, &error), "a chart cannot show ");
     }
     cr_expect_null(read_file(path, NULL));
-    expect_refusal(qkv_charts_write(&chart, 1, 1, "chart.bmp", &error), &error,
+    expect_refusal(qkv_charts_write(&chart, 1, 1, "chart.bmp", &error),
                    "chart.bmp: a chart is written as .svg or .png");
 }
 

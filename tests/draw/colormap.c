@@ -1,7 +1,6 @@
-#include "draw/text.h"
+#include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
+#include "draw/text.h"
 
 /* Expects a colour within 2/255 of matplotlib's. */
 static void expect_color(const char *name, double value, uint32_t expected)

@@ -2,10 +2,6 @@
  * their output checked. / */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Compiles an example, as the command `filter` changes its source, with the command in its opening comment. Programs that
  * link a sanitized library must be sanitized themselves: QKV_INSTRUMENTATION holds those flags. Returns a command that runs
  * it. */

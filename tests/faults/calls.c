@@ -1,7 +1,6 @@
 /* Every command, while system calls fail or transfer less than is asked. */
 #include "fault_runs.h"
 
-#include <criterion/criterion.h>
 #include <errno.h>
 
 /* A full disk stays full; a damaged one, too many open files and an interrupted call are passing. */

@@ -1,7 +1,6 @@
 /* Every command, killed (SIGKILL) in one of its system calls, also in the middle of a write, or interrupted there. */
 #include "fault_runs.h"
 
-#include <criterion/criterion.h>
 #include <signal.h>
 
 static const struct fault KILL = {.kind = "kill", .code = SIGKILL};

@@ -1,8 +1,6 @@
 /* Every command, while memory runs out: for one allocation, or from one on. */
 #include "fault_runs.h"
 
-#include <criterion/criterion.h>
-
 static const struct fault FAULTS[] = {{.kind = "memory"}, {.kind = "memory", .lasting = true}};
 
 Test(memory, training_survives_that_memory_is_out)

@@ -1,11 +1,7 @@
 /* Replays the inputs in seeds/<target>/ through the fuzz targets: small ones to begin with, and all that ever failed. */
 #include "support.h"
 
-#include <criterion/criterion.h>
 #include <dirent.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 typedef int target(const uint8_t *data, size_t size);
 

@@ -1,5 +1,6 @@
 /* What nodes cost, counted. */
-#include <criterion/criterion.h>
+
+#include "support.h"
 
 #include "framework/engine/graph/internal.h"
 
@@ -23,17 +24,15 @@ static void expect_counted(struct qkv_attention attention, const char *name)
 {
     attention.rule.heads = HEADS;
     attention.queries = attention.keys = ROWS;
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(12, HEADS * WIDTH));
     struct qkv_tensor *y = qkv_attention(graph, x, x, x, NULL, attention);
-    struct qkv_error error;
     cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", name, error.message);
     qkv_forward(graph);
     double wanted = 2 * seen(y) * HEADS * (WIDTH + WIDTH); /* a multiplication and an addition each */
     cr_expect_eq(qkv_tensor_cost(y, false).operations, wanted, "%s: %g, not %g", name,
                  qkv_tensor_cost(y, false).operations, wanted);
     cr_expect_eq(qkv_tensor_cost(y, true).operations, 2 * wanted, "%s, backward", name);
-    qkv_graph_free(graph);
 }
 
 Test(cost, attention_counts_what_its_queries_see)
@@ -50,7 +49,7 @@ Test(cost, attention_counts_what_its_queries_see)
 /* Under a window the cost of a long sentence grows with the window, not with the square of the length. */
 Test(cost, windowed_attention_is_linear)
 {
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
     struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(4096, 64));
     struct qkv_tensor *all = qkv_attention(graph, x, x, x, NULL, (struct qkv_attention){.rule.heads = 1}),
                       *some = qkv_attention(graph, x, x, x, NULL,
@@ -58,24 +57,21 @@ Test(cost, windowed_attention_is_linear)
     /* 257 keys a query, less those that the first and last 128 lack */
     cr_expect_eq(qkv_tensor_cost(all, false).operations, 4.0 * 64 * 4096 * 4096);
     cr_expect_eq(qkv_tensor_cost(some, false).operations, 4.0 * 64 * (4096 * 257 - 128 * 129));
-    qkv_graph_free(graph);
 }
 
 /* A step multiplies a hidden state of H numbers by the weight; backward does so for the state and for the weight. */
 Test(cost, recurrent_cells_count_the_steps_of_their_sentences)
 {
     enum { HIDDEN = 5, STEPS = 7 + 1 + 4 };
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
     struct qkv_tensor *gates = qkv_variable(graph, QKV_SHAPE(14, 4 * HIDDEN)),
                       *weight = qkv_variable(graph, QKV_SHAPE(HIDDEN, 4 * HIDDEN)),
                       *fixed = qkv_constant(graph, QKV_SHAPE(HIDDEN, 4 * HIDDEN));
     struct qkv_tensor *y = qkv_lstm(graph, gates, weight, NULL, ROWS, false),
                       *z = qkv_lstm(graph, gates, fixed, NULL, ROWS, false);
-    struct qkv_error error;
-    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_graph_check(graph, &error));
     double product = 2.0 * STEPS * HIDDEN * 4 * HIDDEN;
     cr_expect_eq(qkv_tensor_cost(y, false).operations, product);
     cr_expect_eq(qkv_tensor_cost(y, true).operations, 2 * product);
     cr_expect_eq(qkv_tensor_cost(z, true).operations, product, "of the states alone");
-    qkv_graph_free(graph);
 }

@@ -3,11 +3,7 @@
 #include "framework/engine/graph/internal.h"
 #include "one_graph.h"
 
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
-
-TestSuite(graph, .init = make_graph, .fini = free_graph);
+TestSuite(graph, .init = make_graph, .fini = end_graph);
 
 static void expect_gradient(const struct qkv_tensor *x, const double *expected)
 {
@@ -52,7 +48,7 @@ Test(graph, the_first_error_sticks_with_op_scope_and_both_shapes)
 
 Test(graph, what_cannot_be_is_refused_by_name)
 {
-    struct qkv_graph *other = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_graph *other RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
     struct qkv_tensor *foreign = qkv_variable(other, QKV_SHAPE(2));
     cr_expect_null(qkv_relu(graph, NULL));
     cr_expect_str_eq(graph_error(), "relu: x is NULL");
@@ -64,7 +60,6 @@ Test(graph, what_cannot_be_is_refused_by_name)
     qkv_graph_reset(graph);
     cr_expect_null(qkv_graph_fail(graph, "a layer says %d", 3));
     cr_expect_str_eq(graph_error(), "a layer says 3");
-    qkv_graph_free(other);
 }
 
 /* ---- names ---- */
@@ -91,7 +86,7 @@ Test(graph, scopes_name_the_nodes_made_within)
 
 Test(graph, tensors_start_at_zero_and_convert)
 {
-    struct qkv_graph *single = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_graph *single RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
     double values[3] = {1.0 / 3, -2, 1e300}, found[3] = {7, 7, 7};
     struct qkv_tensor *x = qkv_constant(single, QKV_SHAPE(3)), *y = qkv_variable(graph, QKV_SHAPE(3));
     qkv_tensor_read(x, found);
@@ -108,7 +103,6 @@ Test(graph, tensors_start_at_zero_and_convert)
     cr_expect_eq(qkv_graph_dtype(single), QKV_FLOAT32);
     cr_expect_eq(qkv_tensor_shape(y).rank, 1);
     cr_expect_eq(qkv_tensor_shape(y).size[0], 3);
-    qkv_graph_free(single);
 }
 
 Test(graph, forward_computes_what_was_recorded_since)

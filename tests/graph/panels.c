@@ -4,9 +4,6 @@
 
 #include "framework/engine/graph/internal.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-
 #define COUNT(array) (sizeof array / sizeof array[0])
 
 static const struct qkv_initial XAVIER = {QKV_INITIALIZER_XAVIER_UNIFORM, 1};
@@ -30,7 +27,7 @@ static void weights_make(struct weights *weights, enum qkv_dtype dtype, int64_t 
 static double *product(const struct weights *weights, struct qkv_panels *panels, struct qkv_workers *workers,
                        int64_t m, bool transposed)
 {
-    struct qkv_graph *graph = qkv_graph_new(weights->parameters.dtype);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(weights->parameters.dtype);
     qkv_graph_set_gradients(graph, false);
     qkv_graph_bind(graph, &weights->parameters, NULL, false);
     qkv_graph_set_panels(graph, panels);
@@ -43,12 +40,10 @@ static double *product(const struct weights *weights, struct qkv_panels *panels,
     free(numbers);
     struct qkv_tensor *y = qkv_linear(graph, x, qkv_graph_parameter(graph, weights->matrix),
                                       qkv_graph_parameter(graph, weights->bias), transposed);
-    struct qkv_error error = {""};
-    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_graph_check(graph, &error));
     qkv_forward(graph);
     double *values = malloc((size_t)qkv_tensor_count(y) * sizeof *values);
     qkv_tensor_read(y, values);
-    qkv_graph_free(graph);
     return values;
 }
 
@@ -56,11 +51,9 @@ static double *product(const struct weights *weights, struct qkv_panels *panels,
 static bool is_exact(const struct weights *weights, struct qkv_panels *panels, struct qkv_workers *workers,
                      int64_t m, bool transposed)
 {
-    double *expected = product(weights, NULL, NULL, m, transposed),
-           *found = product(weights, panels, workers, m, transposed);
+    double *expected RELEASED(free_memory) = product(weights, NULL, NULL, m, transposed),
+                     *found RELEASED(free_memory) = product(weights, panels, workers, m, transposed);
     bool same = !memcmp(found, expected, (size_t)(m * weights->bias->count) * sizeof *found);
-    free(expected);
-    free(found);
     return same;
 }
 
@@ -69,7 +62,7 @@ Test(panels, give_the_same_bits)
     static const int64_t rows[] = {1, 3, 4, 7, 12, 17, 33}, columns[] = {1, 16, 33, 150, 1029},
                          inner[] = {1, 17, 64, 600};
     static const char *const variants[] = {"portable", "avx2", "avx512"};
-    struct qkv_workers *workers = qkv_workers_new(3, NULL);
+    struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(3, NULL);
     for (size_t i = 0; i < COUNT(columns) * COUNT(inner) * COUNT(variants) * 2 * 2; i++) {
         size_t at = i;
         bool transposed = at % 2;
@@ -78,44 +71,40 @@ Test(panels, give_the_same_bits)
         setenv("QKV_KERNELS", variants[at / COUNT(inner)], 1); /* one that this machine lacks gives another */
         struct weights weights;
         weights_make(&weights, dtype, transposed ? n : k, transposed ? k : n, n);
-        struct qkv_panels *panels = qkv_panels_new(&weights.parameters);
+        struct qkv_panels *panels RELEASED(free_panels) = qkv_panels_new(&weights.parameters);
         cr_assert_not_null(panels);
         for (size_t r = 0; r < COUNT(rows); r++)
             for (int split = 0; split < 2; split++)
                 cr_expect(is_exact(&weights, panels, split ? workers : NULL, rows[r], transposed),
                           "%s%s, %d x %d x %d", variants[at / COUNT(inner)], transposed ? ", transposed" : "",
                           (int)rows[r], (int)n, (int)k);
-        qkv_panels_free(panels);
         qkv_parameters_release(&weights.parameters);
     }
-    qkv_workers_free(workers);
 }
 
 /* OpenBLAS reads no panels, nor parts of a product. */
 Test(panels, give_the_same_bits_with_blas)
 {
     enum { OUTPUTS = 1029, INNER = 600, FEW = 60, MANY = 110 }; /* OpenBLAS multiplies many rows, qkv few */
-    struct qkv_workers *workers = qkv_workers_new(3, NULL);
+    struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(3, NULL);
     setenv("QKV_KERNELS", "blas", 1);
     struct weights weights;
     weights_make(&weights, QKV_FLOAT32, INNER, OUTPUTS, OUTPUTS);
-    struct qkv_panels *panels = qkv_panels_new(&weights.parameters);
+    struct qkv_panels *panels RELEASED(free_panels) = qkv_panels_new(&weights.parameters);
     cr_assert_not_null(panels);
     cr_expect(is_exact(&weights, panels, workers, FEW, false));
     cr_expect(is_exact(&weights, panels, workers, MANY, false));
-    qkv_panels_free(panels);
     qkv_parameters_release(&weights.parameters);
-    qkv_workers_free(workers);
 }
 
 Test(panels, follow_what_is_written)
 {
     struct weights weights;
     weights_make(&weights, QKV_FLOAT32, 40, 50, 50);
-    struct qkv_panels *panels = qkv_panels_new(&weights.parameters);
-    double *before = product(&weights, panels, NULL, 9, false);
+    struct qkv_panels *panels RELEASED(free_panels) = qkv_panels_new(&weights.parameters);
+    double *before RELEASED(free_memory) = product(&weights, panels, NULL, 9, false);
     qkv_parameter_set(&weights.parameters, weights.matrix, 123, 4);
-    double *after = product(&weights, panels, NULL, 9, false);
+    double *after RELEASED(free_memory) = product(&weights, panels, NULL, 9, false);
     cr_expect_neq(memcmp(before, after, 9 * 50 * sizeof *before), 0, "one number is another");
     cr_expect(is_exact(&weights, panels, NULL, 9, false), "set");
     qkv_parameters_initialize(&weights.parameters, 4);
@@ -123,9 +112,6 @@ Test(panels, follow_what_is_written)
     ((float *)weights.parameters.values)[weights.matrix->offset + 7] = -2;
     weights.parameters.changes++;
     cr_expect(is_exact(&weights, panels, NULL, 9, false), "written and told");
-    free(before);
-    free(after);
-    qkv_panels_free(panels);
     qkv_parameters_release(&weights.parameters);
 }
 
@@ -134,9 +120,8 @@ Test(panels, do_without_room)
 {
     struct weights weights;
     weights_make(&weights, QKV_FLOAT32, 300, 300, 300);
-    struct qkv_panels *panels = qkv_panels_new(&weights.parameters);
+    struct qkv_panels *panels RELEASED(free_panels) = qkv_panels_new(&weights.parameters);
     for (int run = 0; run < 4; run++)
         cr_expect(is_exact(&weights, panels, NULL, 9, run % 2), "%s", run % 2 ? "transposed" : "as it is");
-    qkv_panels_free(panels);
     qkv_parameters_release(&weights.parameters);
 }

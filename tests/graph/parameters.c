@@ -1,12 +1,5 @@
 /* Parameters: one flat block, initial values, and their gradients in a graph. */
-#include "qkv/graph.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support.h"
 
 static const struct qkv_initial NORMAL = {QKV_INITIALIZER_NORMAL, 1};
 
@@ -76,7 +69,7 @@ enum { ROWS = 150, COLUMNS = 250, NUMBERS = ROWS * COLUMNS };
  * errors. */
 static void expect_draws(enum qkv_initializer kind, double gain, double variance, double kurtosis, double max)
 {
-    struct qkv_parameters parameters = {0};
+    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
     const struct qkv_parameter *p =
         qkv_parameters_add(&parameters, QKV_SHAPE(ROWS, COLUMNS), (struct qkv_initial){kind, gain}, "p");
     cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT64, NULL), QKV_OK);
@@ -92,7 +85,6 @@ static void expect_draws(enum qkv_initializer kind, double gain, double variance
     cr_expect_float_eq(squares / NUMBERS, variance, 5 * variance * sqrt((kurtosis - 1) / NUMBERS));
     cr_expect_leq(largest, max);
     cr_expect_geq(largest, max == HUGE_VAL ? 3.5 * sqrt(variance) : 0.999 * max);
-    qkv_parameters_release(&parameters);
 }
 
 Test(parameters, initialisers_have_their_moments_and_bounds)
@@ -108,7 +100,7 @@ Test(parameters, initialisers_have_their_moments_and_bounds)
 /* Pointers stay when many are declared. */
 Test(parameters, zeros_and_ones)
 {
-    struct qkv_parameters parameters = {0};
+    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
     const struct qkv_parameter *of[2] = {NULL};
     for (int k = 0; k < 300; k++) {
         const struct qkv_initial initial = {k % 2 ? QKV_INITIALIZER_ONES : QKV_INITIALIZER_ZEROS, 0};
@@ -121,7 +113,6 @@ Test(parameters, zeros_and_ones)
     qkv_parameters_initialize(&parameters, 3);
     for (int64_t i = 0; i < 18; i++)
         cr_expect_eq(qkv_parameter_get(&parameters, of[i / 9], i % 9), (double)(i / 9));
-    qkv_parameters_release(&parameters);
 }
 
 Test(parameters, both_precisions_start_the_same_but_for_rounding)
@@ -140,7 +131,7 @@ Test(parameters, values_follow_from_seed_and_index_alone)
     struct three t = make_three(QKV_FLOAT64);
     qkv_parameters_initialize(&t.parameters, 8);
     /* Another shape in front and another name: the second parameter draws from the same family. */
-    struct qkv_parameters other = {0};
+    struct qkv_parameters other RELEASED(qkv_parameters_release) = {0};
     qkv_parameters_add(&other, QKV_SHAPE(77), NORMAL, "x");
     const struct qkv_parameter *second = qkv_parameters_add(&other, QKV_SHAPE(5), NORMAL, "y");
     const struct qkv_parameter *third = qkv_parameters_add(&other, QKV_SHAPE(5), NORMAL, "z");
@@ -154,7 +145,6 @@ Test(parameters, values_follow_from_seed_and_index_alone)
     qkv_parameters_initialize(&other, 9);
     cr_expect_neq(qkv_parameter_get(&other, second, 0), qkv_parameter_get(&t.parameters, t.b, 0),
                   "another seed");
-    qkv_parameters_release(&other);
     qkv_parameters_release(&t.parameters);
 }
 

@@ -1,9 +1,8 @@
 /* Which gradients backward says are complete while it goes on: those that are sent to another process meanwhile. */
+#include "support.h"
+
 #include "framework/engine/graph/graph.h"
 #include "framework/engine/graph/internal.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
 
 enum { LAYERS = 3, WIDTH = 4 };
 
@@ -34,14 +33,13 @@ Test(progress, gradients_are_complete_one_after_the_other_and_change_no_more)
 {
     const struct qkv_parameter *weight[LAYERS];
     struct seen seen = {0};
-    struct qkv_error error = {""};
     for (int i = 0; i < LAYERS; i++)
         weight[i] = qkv_parameters_add(&parameters, QKV_SHAPE(WIDTH, WIDTH),
                                        (struct qkv_initial){QKV_INITIALIZER_NORMAL, 1}, "weight%d", i);
-    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error));
     cr_assert_leq((size_t)parameters.elements, sizeof block / sizeof *block);
     qkv_parameters_initialize(&parameters, 3);
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
     qkv_graph_set_progress(graph, (struct qkv_progress){&parameters, flags});
     qkv_graph_bind(graph, &parameters, block, false);
     struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(2, WIDTH));
@@ -52,7 +50,7 @@ Test(progress, gradients_are_complete_one_after_the_other_and_change_no_more)
     qkv_graph_observe(graph, &(struct qkv_observer){record, &seen});
     qkv_forward(graph);
     qkv_backward(graph, loss, NULL);
-    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_graph_check(graph, &error));
     cr_assert_eq(seen.nodes, 2 * LAYERS + 1);
     /* The sum, then tanh and product of each layer; a product's flag is set when it has run. */
     static const int EXPECTED[] = {0, 0, 0, 1, 1, 2, 2};
@@ -61,6 +59,5 @@ Test(progress, gradients_are_complete_one_after_the_other_and_change_no_more)
     const size_t last = (size_t)weight[LAYERS - 1]->offset;
     cr_expect_arr_eq(&seen.gradients[3][last], &block[last], WIDTH * WIDTH * sizeof *block,
                      "the gradient of the last layer is final when it is said to be complete");
-    qkv_graph_free(graph);
     qkv_parameters_release(&parameters);
 }

@@ -1,9 +1,6 @@
 /* What the build promises: machines for which qkv cannot work are refused, and a release is hardened. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
-
 /* CMake takes these facts from the compiler; here they are given, because few systems have such a compiler. */
 Test(build, refuses_machines_that_cannot_work)
 {

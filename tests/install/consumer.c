@@ -2,10 +2,6 @@
  * header compiles alone, and the libraries define only names that begin with qkv_. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* examples/xor.c printed that its gradients agree, and learned XOR. */
 static void expect_xor(const char *output)
 {

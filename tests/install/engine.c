@@ -2,9 +2,6 @@
  * where the header of any other library is an error. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
-
 /* Headers of the libraries that only the translator needs. */
 static const char *const OTHERS[] = {"yaml.h",  "cjson/cJSON.h",      "utf8proc.h", "zlib.h",
                                      "cairo.h", "pango/pangocairo.h", "mpi.h"};

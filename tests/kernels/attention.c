@@ -2,15 +2,9 @@
  * biases) with the composition of scores, weights and mix: values, gradients and the weights that reports show,
  * at sizes that cross tiles, in both precisions, with the kernels of every instruction set. */
 #include "numbers.h"
-#include "support.h"
 
 #include "framework/engine/graph/attention_rule.h"
 #include "framework/engine/graph/internal.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MAX_SENTENCES = 5, INPUTS = 5 };
 
@@ -43,7 +37,7 @@ static void append(struct numbers *numbers, int part, int64_t count, const doubl
 static void append_weights(struct numbers *numbers, const struct test *test, const struct qkv_tensor *node,
                            enum qkv_dtype dtype, int part)
 {
-    double *all = NULL;
+    double *all RELEASED(free_memory) = NULL;
     int64_t count = 0, rows, columns;
     for (int64_t s = 0; s < test->sentences; s++)
         for (int64_t h = 0; h < test->rule.heads; h++) {
@@ -53,20 +47,18 @@ static void append_weights(struct numbers *numbers, const struct test *test, con
             for (int64_t i = 0; i < rows * columns; i++) all[count++] = qkv_dtype_get(dtype, weights, i);
         }
     append(numbers, part, count, all);
-    free(all);
 }
 
 /* masked_row >= 0: fills a mask that hides all keys from that query. */
 static void fill(struct qkv_tensor *x, uint32_t family, int64_t masked_row)
 {
     int64_t count = qkv_tensor_count(x);
-    double *values = malloc((size_t)count * sizeof *values);
+    double *values RELEASED(free_memory) = malloc((size_t)count * sizeof *values);
     for (int64_t i = 0; i < count; i++) {
         values[i] = number(family, i);
         if (masked_row >= 0) values[i] = values[i] > -0.3 && i / qkv_tensor_shape(x).size[1] != masked_row;
     }
     qkv_tensor_write(x, values);
-    free(values);
 }
 
 struct run {
@@ -119,7 +111,6 @@ enum mode { COMPOSED, FUSED, FORWARD };
 static struct numbers compute(enum qkv_dtype dtype, const struct test *test, enum mode mode)
 {
     struct run run = {.graph = qkv_graph_new(dtype)};
-    struct qkv_error error = {""};
     struct numbers numbers = {0};
     const struct qkv_random random = {.seed = 11, .step = 2};
     qkv_graph_set_gradients(run.graph, mode != FORWARD);
@@ -138,7 +129,7 @@ static struct numbers compute(enum qkv_dtype dtype, const struct test *test, enu
     for (int k = 0; k < INPUTS; k++)
         if (run.input[k] && qkv_tensor_count(run.input[k]) > largest)
             largest = qkv_tensor_count(run.input[k]);
-    double *buffer = malloc((size_t)largest * sizeof *buffer);
+    double *buffer RELEASED(free_memory) = malloc((size_t)largest * sizeof *buffer);
     for (int64_t i = 0; i < count; i++) buffer[i] = number(9, i);
     if (mode != FORWARD) qkv_backward(run.graph, run.y, buffer);
     qkv_tensor_read(run.y, buffer);
@@ -153,7 +144,6 @@ static struct numbers compute(enum qkv_dtype dtype, const struct test *test, enu
         append(&numbers, part, qkv_tensor_count(run.weights), qkv_tensor_value(run.weights));
     else
         append_weights(&numbers, test, run.y, dtype, part);
-    free(buffer);
     qkv_graph_free(run.graph);
     return numbers;
 }
@@ -168,9 +158,9 @@ static void compare(const struct test *test, enum qkv_dtype dtype, const char *v
     int64_t at = 0;
     cr_assert_eq(got.total, expected.total);
     for (int k = 0; expected.size[k]; at += expected.size[k++]) {
-        double error = relative_difference(expected.size[k], got.all + at, expected.all + at);
-        cr_expect(error <= BOUND[dtype], "%s, %s, %s, float%d: part %d differs by %g", test->name,
-                  kernels[test->rule.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, k, error);
+        double difference = relative_difference(expected.size[k], got.all + at, expected.all + at);
+        cr_expect(difference <= BOUND[dtype], "%s, %s, %s, float%d: part %d differs by %g", test->name,
+                  kernels[test->rule.kernel], variant, dtype == QKV_FLOAT32 ? 32 : 64, k, difference);
     }
     free(got.all);
     struct numbers forward = compute(dtype, test, FORWARD);
@@ -254,13 +244,8 @@ static const struct test SHAPED[] = {
     {"single queries", 5, {1, 1, 3, 1, 1}, {1, 3, 4, 64, 9}, 16, 16, {.heads = 4}},
     {"single queries, causal", 5, {1, 1, 3, 1, 1}, {1, 3, 4, 64, 9}, 48, 16, {.heads = 2, .causal = true}},
     {"single queries, dropout", 5, {1, 1, 3, 1, 1}, {1, 3, 4, 64, 9}, 16, 32, {.heads = 9, .dropout = 0.3}},
-    {"single queries, groups",
-     5,
-     {1, 1, 3, 1, 1},
-     {1, 3, 4, 64, 9},
-     16,
-     16,
-     {.heads = 8, .key_value_heads = 2}},
+    {"single queries, groups", 5, LIST(1, 1, 3, 1, 1), LIST(1, 3, 4, 64, 9), 16, 16,
+     LIST(.heads = 8, .key_value_heads = 2)},
     {"late", 3, {1, 2, 5}, {9, 2, 30}, 4, 4, {.buckets = 4, .heads = 2, .causal = true, .max_distance = 8}},
     {"late, window", 3, {1, 2, 5}, {9, 2, 30}, 4, 4, {.heads = 2, .causal = true, .window = 4}},
     {"masked", 2, {33, 33}, {0}, 4, 6, {.heads = 2, .dropout = 0.2}, .masked = true},
@@ -269,13 +254,8 @@ static const struct test SHAPED[] = {
     {"several tiles", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .dropout = 0.2}},
     {"several tiles, causal", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .causal = true, .alibi = true}},
     {"several tiles, window", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .window = 270, .global_tokens = 3}},
-    {"several tiles, all",
-     2,
-     {5, 601},
-     {0},
-     3,
-     2,
-     {.heads = 1, .window = 40, .global_tokens = 1, .causal = true}},
+    {"several tiles, all", 2, LIST(5, 601), LIST(0), 3, 2,
+     LIST(.heads = 1, .window = 40, .global_tokens = 1, .causal = true)},
 };
 
 Test(attention, is_scores_weights_and_mix_for_other_shapes)

@@ -1,12 +1,7 @@
 /* Compares fused products and losses with compositions of their parts, and softmax and norms with their formulas. */
 #include "numbers.h"
-#include "support.h"
 
 #include "framework/engine/graph/internal.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
 
 enum { ROW_COUNT = 4, MAX_INPUTS = 4 };
 
@@ -39,8 +34,7 @@ struct numbers {
 static struct numbers compute(enum qkv_dtype dtype, bool gradients, const struct composition_case *test,
                               builder *build)
 {
-    struct qkv_graph *graph = qkv_graph_new(dtype);
-    struct qkv_error error = {""};
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(dtype);
     struct qkv_tensor *x[MAX_INPUTS] = {NULL};
     int64_t largest = 0, total = 0;
     qkv_graph_set_gradients(graph, gradients);
@@ -66,7 +60,6 @@ static struct numbers compute(enum qkv_dtype dtype, bool gradients, const struct
         qkv_tensor_read_gradient(x[k], numbers.all + total);
         total += numbers.size[part++] = qkv_tensor_count(x[k]);
     }
-    qkv_graph_free(graph);
     return numbers;
 }
 
@@ -84,10 +77,10 @@ static void expect_composition(const struct composition_case *test, builder *fus
             struct numbers got = compute(dtype, mode < 2, test, fused);
             int64_t at = 0;
             for (int k = 0; got.size[k]; at += got.size[k++]) {
-                double error = relative_difference(got.size[k], got.all + at, expected.all + at);
-                cr_expect(error <= BOUND[dtype], "%s, %s, float%d: %s differs by %g, more than %g",
+                double difference = relative_difference(got.size[k], got.all + at, expected.all + at);
+                cr_expect(difference <= BOUND[dtype], "%s, %s, float%d: %s differs by %g, more than %g",
                           test->name, VARIANTS[v], dtype == QKV_FLOAT32 ? 32 : 64,
-                          k ? "a gradient" : "the value", error, BOUND[dtype]);
+                          k ? "a gradient" : "the value", difference, BOUND[dtype]);
             }
             free(got.all);
         }
@@ -263,7 +256,7 @@ Test(fused, softmax_maxima_and_norms_follow_their_formulas)
         const int inputs = op == QKV_OP_layer_norm ? 3
                            : op == QKV_OP_rms_norm ? 2
                                                    : 1; /* with gain and bias */
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+        struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
         struct qkv_tensor *x[QKV_MAX_INPUTS] = {NULL};
         for (int k = 0; k < inputs; k++) {
             x[k] = qkv_variable(graph, k ? QKV_SHAPE(width) : QKV_SHAPE(ROWS_HERE, width));
@@ -279,7 +272,6 @@ Test(fused, softmax_maxima_and_norms_follow_their_formulas)
             cr_expect_lt(relative_difference(count, found + i * count, expected), 1e-13, "%s of %d columns",
                          qkv_op_name(op), (int)width);
         }
-        qkv_graph_free(graph);
     }
 }
 
@@ -291,7 +283,7 @@ Test(fused, losses_count_the_first_of_equal_logits)
     for (int variant = 0; variant < 16; variant++) {
         const int32_t size = sizes[variant / 4], labels[] = {0, 1, size / 2, size - 1};
         double likelihood, correct, values[1200] = {0};
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
         qkv_graph_set_gradients(graph, variant & 1);
         struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(4, 1)),
                           *weight = qkv_variable(graph, QKV_SHAPE(1, size)),
@@ -304,6 +296,5 @@ Test(fused, losses_count_the_first_of_equal_logits)
         qkv_forward(graph);
         qkv_cross_entropy_sums(loss, &likelihood, &correct);
         cr_expect_eq(correct, 1, "variant %d, %d classes: %g", variant, (int)size, correct);
-        qkv_graph_free(graph);
     }
 }

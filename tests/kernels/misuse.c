@@ -1,19 +1,13 @@
 /* What a caller must not pass to an op: every op refuses it with the graph's error, or computes something without
  * reaching memory that is not its own (run with AddressSanitizer to see that). */
-#include "framework/engine/graph/internal.h"
+#include "support.h"
 
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "framework/engine/graph/internal.h"
 
 static void expect_error(struct qkv_graph *graph, const char *name, const char *message)
 {
-    struct qkv_error error = {""};
-    cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID, "%s is accepted", name);
-    cr_expect_not_null(strstr(error.message, message), "%s: '%s' does not contain '%s'", name, error.message,
-                       message);
+    cr_expect(qkv_graph_check(graph, &error) == QKV_INVALID && strstr(error.message, message),
+              "%s: '%s' lacks '%s'", name, error.message, message);
 }
 
 /* ---- a table of misuse, each with its message ---- */
@@ -29,146 +23,92 @@ struct misuse {
     const char *message;
 };
 
-#define M(...)                                                                                               \
-    {                                                                                                        \
-        2,                                                                                                   \
-        {                                                                                                    \
-            __VA_ARGS__                                                                                      \
-        }                                                                                                    \
-    }
-#define V(count)                                                                                             \
-    {                                                                                                        \
-        1,                                                                                                   \
-        {                                                                                                    \
-            count                                                                                            \
-        }                                                                                                    \
-    }
+#define M(...)   LIST(2, LIST(__VA_ARGS__))
+#define V(count) LIST(1, LIST(count))
+#define INPUTS   LIST
+#define OPTIONS  LIST
 #define ONE_HEAD .attention = {.heads = 1}
 
 static const struct misuse MISUSE[] = {
-    {QKV_OP_reshape, {M(3, 4)}, {.shape = {0, {0}}}, "would have 0 axes, but must have 1 to 4"},
-    {QKV_OP_reshape, {M(3, 4)}, {.shape = {5, {1, 1, 3, 4}}}, "would have 5 axes"},
-    {QKV_OP_reshape, {M(3, 4)}, {.shape = {1000000, {12}}}, "would have 1000000 axes"},
-    {QKV_OP_reshape, {M(3, 4)}, {.shape = M(-3, -4)}, "cannot become [-3, -4]"},
-    {QKV_OP_reshape, {M(3, 4)}, {.shape = {3, {(int64_t)1 << 62, 4, 12}}}, "cannot become"},
-    {QKV_OP_reshape, {M(3, 4)}, {.shape = M(0, 12)}, "cannot become [0, 12]"},
-    {QKV_OP_permute, {M(3, 4)}, {.permutation = {1, {0}}}, "permutation has 1 axes, but input is [3, 4]"},
-    {QKV_OP_permute, {M(3, 4)}, {.permutation = {3, {1, 0, 2}}}, "permutation has 3 axes"},
-    {QKV_OP_permute, {M(3, 4)}, {.permutation = {INT32_MAX, {1, 0}}}, "permutation has"},
-    {QKV_OP_permute, {M(3, 4)}, {.permutation = {2, {1, 1}}}, "each of 0 to 1 must occur once"},
-    {QKV_OP_permute, {M(3, 4)}, {.permutation = {2, {-1, 0}}}, "entry 0 of the permutation is -1"},
-    {QKV_OP_permute, {M(3, 4)}, {.permutation = {2, {64, 0}}}, "entry 0 of the permutation is 64"},
-    {QKV_OP_concat, {M(3, 4), M(3, 4)}, {.axis = INT64_MAX}, "axis is 9223372036854775807"},
-    {QKV_OP_concat, {M(3, 4), M(3, 4)}, {.axis = -1}, "axis is -1"},
-    {QKV_OP_sum, {V(4)}, {.axis = -2}, "axis is -2"},
-    {QKV_OP_mean, {M(3, 4)}, {.axis = INT64_MAX}, "axis is 9223372036854775807"},
-    {QKV_OP_slice, {M(3, 4)}, {.axis = 0, .length = 0}, "0 elements from 0 on"},
-    {QKV_OP_slice, {M(3, 4)}, {.axis = 0, .start = INT64_MAX, .length = 1}, "1 elements from"},
-    {QKV_OP_slice, {M(3, 4)}, {.start = 1, .length = INT64_MAX}, "elements from 1 on"},
-    {QKV_OP_slice, {M(3, 4)}, {.start = INT64_MIN, .length = 2}, "2 elements from"},
-    {QKV_OP_embedding, {M(3, 4)}, {.indices = INDICES}, "has no ids"},
-    {QKV_OP_embedding, {M(3, 4)}, {.index_count = 3}, "has no ids"},
-    {QKV_OP_gather_rows, {M(3, 4)}, {.indices = INDICES, .index_count = -1}, "has no rows"},
-    {QKV_OP_gather_rows,
-     {M(3, 4)},
-     {.indices = INDICES, .index_count = INT64_MAX},
+    {QKV_OP_reshape, INPUTS(M(3, 4)), OPTIONS(.shape = {0, {0}}), "would have 0 axes, but must have 1 to 4"},
+    {QKV_OP_reshape, INPUTS(M(3, 4)), OPTIONS(.shape = {5, {1, 1, 3, 4}}), "would have 5 axes"},
+    {QKV_OP_reshape, INPUTS(M(3, 4)), OPTIONS(.shape = {1000000, {12}}), "would have 1000000 axes"},
+    {QKV_OP_reshape, INPUTS(M(3, 4)), OPTIONS(.shape = M(-3, -4)), "cannot become [-3, -4]"},
+    {QKV_OP_reshape, INPUTS(M(3, 4)), OPTIONS(.shape = {3, {(int64_t)1 << 62, 4, 12}}), "cannot become"},
+    {QKV_OP_permute, INPUTS(M(3, 4)), OPTIONS(.permutation = {1, {0}}),
+     "permutation has 1 axes, but input is [3, 4]"},
+    {QKV_OP_permute, INPUTS(M(3, 4)), OPTIONS(.permutation = {3, {1, 0, 2}}), "permutation has 3 axes"},
+    {QKV_OP_permute, INPUTS(M(3, 4)), OPTIONS(.permutation = {INT32_MAX, {1, 0}}), "permutation has"},
+    {QKV_OP_permute, INPUTS(M(3, 4)), OPTIONS(.permutation = {2, {64, 0}}),
+     "entry 0 of the permutation is 64"},
+    {QKV_OP_concat, INPUTS(M(3, 4), M(3, 4)), OPTIONS(.axis = INT64_MAX), "axis is 9223372036854775807"},
+    {QKV_OP_mean, INPUTS(M(3, 4)), OPTIONS(.axis = INT64_MAX), "axis is 9223372036854775807"},
+    {QKV_OP_slice, INPUTS(M(3, 4)), OPTIONS(.axis = 0, .start = INT64_MAX, .length = 1), "1 elements from"},
+    {QKV_OP_slice, INPUTS(M(3, 4)), OPTIONS(.start = 1, .length = INT64_MAX), "elements from 1 on"},
+    {QKV_OP_slice, INPUTS(M(3, 4)), OPTIONS(.start = INT64_MIN, .length = 2), "2 elements from"},
+    {QKV_OP_embedding, INPUTS(M(3, 4)), OPTIONS(.indices = INDICES), "has no ids"},
+    {QKV_OP_gather_rows, INPUTS(M(3, 4)), OPTIONS(.indices = INDICES, .index_count = -1), "has no rows"},
+    {QKV_OP_gather_rows, INPUTS(M(3, 4)), OPTIONS(.indices = INDICES, .index_count = INT64_MAX),
      "there are 9223372036854775807 indices"},
-    {QKV_OP_scatter_rows,
-     {M(3, 4)},
-     {.indices = INDICES, .rows = INT64_MAX},
+    {QKV_OP_scatter_rows, INPUTS(M(3, 4)), OPTIONS(.indices = INDICES, .rows = INT64_MAX),
      "the result would have shape [9223372036854775807, 4], but must have at most 2^40 elements"},
-    {QKV_OP_matmul,
-     {M(1 << 21, 1), M(1, 1 << 21)},
-     {0},
+    {QKV_OP_matmul, INPUTS(M(1 << 21, 1), M(1, 1 << 21)), OPTIONS(0),
      "the result would have shape [2097152, 2097152], but must have at most 2^40 elements"},
-    {QKV_OP_neighbours,
-     {M(3, 4)},
-     {.length = (int64_t)1 << 40},
+    {QKV_OP_neighbours, INPUTS(M(3, 4)), OPTIONS(.length = (int64_t)1 << 40),
      "the result would have shape [3, 4398046511104], but must have at most 2^40 elements"},
-    {QKV_OP_scatter_rows, {M(3, 4)}, {.indices = INDICES, .rows = -1}, "the result would have -1 rows"},
-    {QKV_OP_cross_entropy, {M(3, 4)}, {.factor = 1}, "has no labels"},
-    {QKV_OP_linear_cross_entropy, {M(3, 4), M(4, 5)}, {.factor = 1}, "has no labels"},
-    {QKV_OP_paired_cross_entropy, {M(3, 4), M(3, 4), M(4, 5)}, {.factor = 1}, "has no labels"},
-    {QKV_OP_paired_cross_entropy,
-     {M(3, 4), M(3, 4), M(4, 5)},
-     {.factor = 1, .consistency = NAN},
+    {QKV_OP_scatter_rows, INPUTS(M(3, 4)), OPTIONS(.indices = INDICES, .rows = -1),
+     "the result would have -1 rows"},
+    {QKV_OP_cross_entropy, INPUTS(M(3, 4)), OPTIONS(.factor = 1), "has no labels"},
+    {QKV_OP_linear_cross_entropy, INPUTS(M(3, 4), M(4, 5)), OPTIONS(.factor = 1), "has no labels"},
+    {QKV_OP_paired_cross_entropy, INPUTS(M(3, 4), M(3, 4), M(4, 5)), OPTIONS(.factor = 1), "has no labels"},
+    {QKV_OP_paired_cross_entropy, INPUTS(M(3, 4), M(3, 4), M(4, 5)), OPTIONS(.factor = 1, .consistency = NAN),
      "consistency is nan"},
-    {QKV_OP_cross_entropy, {M(3, 4)}, {.indices = INDICES, .smoothing = NAN}, "smoothing is nan"},
-    {QKV_OP_dropout, {M(3, 4)}, {.rate = NAN}, "the rate is nan"},
-    {QKV_OP_layer_norm, {M(3, 4)}, {.epsilon = NAN}, "epsilon is nan"},
-    {QKV_OP_rms_norm, {M(3, 4)}, {.epsilon = INFINITY}, "epsilon is inf"},
-    {QKV_OP_attention, {M(3, 4), M(3, 4), M(3, 4)}, {.axis = 0}, "heads is 0"},
-    {QKV_OP_attention, {M(3, 4), M(3, 4), M(3, 4)}, {.attention = {.heads = -2}}, "heads is -2"},
-    {QKV_OP_attention,
-     {M(3, 4), M(3, 4), M(3, 4)},
-     {.attention = {.heads = INT64_MAX}},
+    {QKV_OP_cross_entropy, INPUTS(M(3, 4)), OPTIONS(.indices = INDICES, .smoothing = NAN),
+     "smoothing is nan"},
+    {QKV_OP_dropout, INPUTS(M(3, 4)), OPTIONS(.rate = NAN), "the rate is nan"},
+    {QKV_OP_layer_norm, INPUTS(M(3, 4)), OPTIONS(.epsilon = NAN), "epsilon is nan"},
+    {QKV_OP_rms_norm, INPUTS(M(3, 4)), OPTIONS(.epsilon = INFINITY), "epsilon is inf"},
+    {QKV_OP_attention, INPUTS(M(3, 4), M(3, 4), M(3, 4)), OPTIONS(.attention = {.heads = INT64_MAX}),
      "must be a multiple of 9223372036854775807 heads"},
-    {QKV_OP_attention_weights,
-     {V(4)},
-     {.attention = {.heads = INT64_MAX / 2}, .queries = {2, ZERO, TWO}, .keys = {2, ZERO, ONE}},
+    {QKV_OP_attention_weights, INPUTS(V(4)),
+     OPTIONS(.attention = {.heads = INT64_MAX / 2}, .queries = {2, ZERO, TWO}, .keys = {2, ZERO, ONE}),
      "segments 0 and 1 of queries share row 0"},
-    {QKV_OP_attention_weights,
-     {V(4)},
-     {.attention = {.heads = INT64_MAX / 2}, .queries = {1, ZERO, TWO}, .keys = {1, ZERO, ONE}},
+    {QKV_OP_attention_weights, INPUTS(V(4)),
+     OPTIONS(.attention = {.heads = INT64_MAX / 2}, .queries = {1, ZERO, TWO}, .keys = {1, ZERO, ONE}),
      "pairs of query and key"},
-    {QKV_OP_attention,
-     {M(3, 4), M(3, 4), M(3, 4)},
-     {.attention = {.heads = 1, .key_value_heads = -1}},
-     "key_value_heads is -1"},
-    {QKV_OP_attention,
-     {M(3, 4), M(3, 4), M(3, 4), {0}, M(4, 1)},
-     {.attention = {.heads = 1, .buckets = INT64_MAX - 1, .max_distance = INT64_MAX}},
+    {QKV_OP_attention, INPUTS(M(3, 4), M(3, 4), M(3, 4), {0}, M(4, 1)),
+     OPTIONS(.attention = {.heads = 1, .buckets = INT64_MAX - 1, .max_distance = INT64_MAX}),
      "but must be [9223372036854775806, 1]"},
-    {QKV_OP_attention_scores,
-     {M(3, 4), M(3, 4), M(4, 1)},
-     {.attention = {.heads = 1, .buckets = INT64_MIN, .max_distance = 4}},
+    {QKV_OP_attention_scores, INPUTS(M(3, 4), M(3, 4), M(4, 1)),
+     OPTIONS(.attention = {.heads = 1, .buckets = INT64_MIN, .max_distance = 4}),
      "buckets is -9223372036854775808"},
-    {QKV_OP_attention,
-     {M(3, 4), M(3, 4), M(3, 4)},
-     {.attention = {.heads = 1, .window = INT64_MIN}},
-     "neither may be negative"},
-    {QKV_OP_attention,
-     {M(3, 4), M(3, 4), M(3, 4)},
-     {.attention = {.heads = 1, .scale = NAN}},
+    {QKV_OP_attention, INPUTS(M(3, 4), M(3, 4), M(3, 4)),
+     OPTIONS(.attention = {.heads = 1, .window = INT64_MIN}), "neither may be negative"},
+    {QKV_OP_attention, INPUTS(M(3, 4), M(3, 4), M(3, 4)), OPTIONS(.attention = {.heads = 1, .scale = NAN}),
      "the scale is nan"},
-    {QKV_OP_attention,
-     {M(3, 4), M(3, 4), M(3, 4)},
-     {.attention = {.heads = 1, .kernel = (enum qkv_attention_kernel)7}},
+    {QKV_OP_attention, INPUTS(M(3, 4), M(3, 4), M(3, 4)),
+     OPTIONS(.attention = {.heads = 1, .kernel = (enum qkv_attention_kernel)7}),
      "kernel is 7, which is no value of enum qkv_attention_kernel"},
-    {QKV_OP_attention,
-     {M(3, 4), M(3, 4), M(3, 4)},
-     {.attention = {.heads = 1, .mask_values = (enum qkv_mask_values)7}},
-     "mask_values is 7"},
-    {QKV_OP_attention_weights,
-     {V(6), {3, {1, 2, 3}}},
-     {ONE_HEAD, .queries = {1, ZERO, TWO}, .keys = {1, ZERO, (const int64_t[]){3}}},
+    {QKV_OP_attention, INPUTS(M(3, 4), M(3, 4), M(3, 4)),
+     OPTIONS(.attention = {.heads = 1, .mask_values = (enum qkv_mask_values)7}), "mask_values is 7"},
+    {QKV_OP_attention_weights, INPUTS(V(6), {3, {1, 2, 3}}),
+     OPTIONS(ONE_HEAD, .queries = {1, ZERO, TWO}, .keys = {1, ZERO, (const int64_t[]){3}}),
      "the mask must not need a gradient"},
-    {QKV_OP_attention_local,
-     {V(2), M(2, 1)},
-     {ONE_HEAD, .queries = {1, ZERO, TWO}, .keys = {1, ZERO, ONE}},
-     "the window is 0"},
-    {QKV_OP_attention_arrange,
-     {V(4)},
-     {ONE_HEAD, .indices = INDICES},
+    {QKV_OP_attention_arrange, INPUTS(V(4)), OPTIONS(ONE_HEAD, .indices = INDICES),
      "needs attention.queries and attention.keys"},
-    {QKV_OP_attention_weights,
-     {V(12)},
-     {ONE_HEAD},
+    {QKV_OP_attention_weights, INPUTS(V(12)), OPTIONS(ONE_HEAD),
      "because its first input does not come from attention_scores or"},
-    {QKV_OP_attention_arrange,
-     {V(4)},
-     {ONE_HEAD, .indices = INDICES, .queries = {1, ZERO, HALF}, .keys = {1, ZERO, HALF}},
+    {QKV_OP_attention_arrange, INPUTS(V(4)),
+     OPTIONS(ONE_HEAD, .indices = INDICES, .queries = {1, ZERO, HALF}, .keys = {1, ZERO, HALF}),
      "pairs of query and key"},
-    {QKV_OP_attention_mix,
-     {V(1), M(2, 2)},
-     {ONE_HEAD, .queries = {1, HALF, ONE}, .keys = {1, ZERO, ONE}},
-     "segment 0 of queries"},
+    {QKV_OP_attention_mix, INPUTS(V(1), M(2, 2)),
+     OPTIONS(ONE_HEAD, .queries = {1, HALF, ONE}, .keys = {1, ZERO, ONE}), "segment 0 of queries"},
 };
 
 /* Builds the misuse and returns the error. */
 static void try_misuse(const struct misuse *misuse)
 {
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
     struct qkv_tensor *inputs[QKV_MAX_INPUTS] = {NULL};
     for (int k = 0; k < QKV_MAX_INPUTS; k++)
         if (misuse->input[k].rank) /* the table of rotate has no gradient */
@@ -177,7 +117,6 @@ static void try_misuse(const struct misuse *misuse)
     cr_expect_null(qkv_node(graph, misuse->op, inputs, &misuse->options), "%s: %s", qkv_op_name(misuse->op),
                    misuse->message);
     expect_error(graph, qkv_op_name(misuse->op), misuse->message);
-    qkv_graph_free(graph);
 }
 
 Test(misuse, is_refused_with_a_message)

@@ -2,15 +2,8 @@
  * precisions, compared with sums in double: values and gradients (products of other orientations). */
 #include "graph/internal.h"
 #include "numbers.h"
-#include "support.h"
-
-#include "qkv/graph.h"
 
 #include <cblas.h>
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Largest error of an element, relative to the sum of the absolute values of its terms. */
 static const double PRODUCT_BOUND[] = {[QKV_FLOAT32] = 2e-6, [QKV_FLOAT64] = 1e-14};
@@ -110,7 +103,6 @@ static struct product product_of(enum qkv_dtype dtype, struct matrix a, struct m
 {
     struct product product = {.a = a, .b = b, .graph = qkv_graph_new(dtype)};
     struct qkv_graph *graph = product.graph;
-    struct qkv_error error = {""};
     int64_t n = columns_of(b);
     qkv_graph_set_workers(graph, workers);
     product.x = variable(graph, QKV_SHAPE(a.rows, a.columns), a.values);
@@ -118,7 +110,7 @@ static struct product product_of(enum qkv_dtype dtype, struct matrix a, struct m
     product.y =
         bias ? qkv_linear(graph, product.x, product.w, variable(graph, QKV_SHAPE(n), bias), b.transposed)
              : qkv_matmul(graph, product.x, product.w, a.transposed, b.transposed);
-    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_graph_check(graph, &error));
     qkv_forward(graph);
     product.found = malloc((size_t)(rows_of(a) * n) * sizeof(double));
     qkv_tensor_read(product.y, product.found);
@@ -234,7 +226,7 @@ static void check_bias(void)
 static void check_threads(enum qkv_dtype dtype)
 {
     static const int64_t rows[] = {1, 2, 3, 4, 60}, columns[] = {300, 1029, 5000}, inner[] = {35, 64, 300};
-    struct qkv_workers *workers = qkv_workers_new(3, NULL);
+    struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(3, NULL);
     cr_assert_not_null(workers);
     for (size_t i = 0; i < COUNT(rows) * COUNT(columns) * COUNT(inner) * 2; i++) {
         if (is_left_out((int64_t)i)) continue;
@@ -249,7 +241,6 @@ static void check_threads(enum qkv_dtype dtype)
         release(&split);
         release_matrices(3, (struct matrix[]){a, b, bias});
     }
-    qkv_workers_free(workers);
 }
 
 static void check_kernels(const char *variant)
@@ -317,10 +308,9 @@ static void check_bits(int64_t m, int64_t n, int64_t k, bool ta, bool tb)
         expected.values[i] = (double)defined_element(a, b, i / n, i % n, k);
     for (int v = 0; v < VARIANT_COUNT; v++) {
         setenv("QKV_KERNELS", VARIANTS[v], 1);
-        struct product product = product_of(QKV_FLOAT32, a, b, NULL, NULL);
+        struct product product RELEASED(release) = product_of(QKV_FLOAT32, a, b, NULL, NULL);
         if (!chains && v == 0) memcpy(expected.values, product.found, (size_t)(m * n) * sizeof(double));
         expect_bits(VARIANTS[v], &product, expected.values);
-        release(&product);
     }
     release_matrices(3, (struct matrix[]){a, b, expected});
 }

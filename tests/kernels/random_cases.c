@@ -5,13 +5,6 @@
 #include "op_cases.h"
 
 #include "framework/engine/graph/internal.h"
-#include "qkv/gradcheck.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LARGEST = 130, LARGEST_OF_CHECK = 5 };
 
@@ -32,13 +25,13 @@ static void make_case(struct op_case *test, int op, uint64_t i, int64_t largest,
 }
 
 /* The value and all gradients, one after the other. */
-struct outcome {
+struct computed {
     const struct op_case *test;
     int64_t count[QKV_MAX_INPUTS + 1];
     double *part[QKV_MAX_INPUTS + 1];
 };
 
-static void release(struct outcome *outcome)
+static void release(struct computed *outcome)
 {
     for (int k = 0; k <= QKV_MAX_INPUTS; k++) free(outcome->part[k]);
 }
@@ -67,11 +60,10 @@ static struct built build(const struct op_case *test, enum qkv_dtype dtype, bool
     return built;
 }
 
-static struct outcome compute(const char *name, const struct op_case *test, enum qkv_dtype dtype,
-                              bool between, bool share)
+static struct computed compute(const char *name, const struct op_case *test, enum qkv_dtype dtype,
+                               bool between, bool share)
 {
-    struct outcome outcome = {.test = test};
-    struct qkv_error error = {""};
+    struct computed outcome = {.test = test};
     struct built built = build(test, dtype, between, share);
     qkv_forward(built.graph);
     cr_assert_eq(qkv_graph_check(built.graph, &error), QKV_OK, "%s: %s", name, error.message);
@@ -101,8 +93,8 @@ static double min_size(const struct op_case *test, int k)
 }
 
 /* bound: of the difference, relative to the largest number of a tensor, or to least_size where that is less. */
-static void expect_close(const char *name, const char *what, const struct outcome *a, const struct outcome *b,
-                         double bound)
+static void expect_close(const char *name, const char *what, const struct computed *a,
+                         const struct computed *b, double bound)
 {
     for (int k = 0; k <= QKV_MAX_INPUTS; k++) {
         double difference = 0, size = min_size(a->test, k);
@@ -122,10 +114,11 @@ static void expect_close(const char *name, const char *what, const struct outcom
 
 static void compare_variants(const char *name, const struct op_case *test)
 {
-    struct outcome float64 = compute(name, test, QKV_FLOAT64, false, false), first = {NULL};
+    struct computed float64 RELEASED(release) = compute(name, test, QKV_FLOAT64, false, false),
+                            first RELEASED(release) = {NULL};
     for (int v = 0; v < VARIANT_COUNT; v++) {
         setenv("QKV_KERNELS", VARIANTS[v], 1);
-        struct outcome float32 = compute(name, test, QKV_FLOAT32, false, false);
+        struct computed float32 = compute(name, test, QKV_FLOAT32, false, false);
         expect_close(name, VARIANTS[v], &float32, &float64, FLOAT32_BOUND);
         if (v == 0)
             first = float32;
@@ -135,25 +128,21 @@ static void compare_variants(const char *name, const struct op_case *test)
         }
     }
     unsetenv("QKV_KERNELS");
-    release(&float64);
-    release(&first);
 }
 
 static void compare_shared_memory(const char *name, const struct op_case *test)
 {
     for (int dtype = 0; dtype < 2; dtype++) {
-        struct outcome separate = compute(name, test, (enum qkv_dtype)dtype, true, false),
-                       shared = compute(name, test, (enum qkv_dtype)dtype, true, true);
+        struct computed separate RELEASED(release) = compute(name, test, (enum qkv_dtype)dtype, true, false),
+                                 shared RELEASED(release) =
+                                     compute(name, test, (enum qkv_dtype)dtype, true, true);
         expect_close(name, "shared memory", &shared, &separate, 0);
-        release(&separate);
-        release(&shared);
     }
 }
 
 static void compare_differences(const char *name, const struct op_case *test)
 {
-    struct qkv_check_report report = {0};
-    struct qkv_error error = {""};
+    struct qkv_check_report report RELEASED(qkv_check_release) = {0};
     struct qkv_check_options options = {.sample = 3, .seed = 1};
     struct built built = build(test, QKV_FLOAT64, false, false);
     qkv_forward(built.graph);
@@ -166,7 +155,6 @@ static void compare_differences(const char *name, const struct op_case *test)
     for (int64_t i = 0; i < report.count; i++)
         cr_expect_null(report.rows[i].failure, "%s, %s: %s", name, report.rows[i].tensor,
                        report.rows[i].failure);
-    qkv_check_release(&report);
     qkv_graph_free(built.graph);
 }
 

@@ -2,13 +2,6 @@
  * scores and local weights of attention with their formulas. */
 #include "figures.h"
 #include "numbers.h"
-#include "qkv/layers.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- PyTorch ---- */
 
@@ -23,7 +16,7 @@ static void check_from_a_state(enum qkv_cell cell)
 {
     char name[64];
     snprintf(name, sizeof name, "%s, from a state", CELLS[cell]);
-    struct figures_case test;
+    struct figures_case test RELEASED(figures_end);
     struct qkv_recurrent layer;
     const struct qkv_recurrent_options options = {cell, INPUTS, WIDTH, 0, 0, ZEROS, ZEROS};
     figures_start(&test, "recurrent.json", name);
@@ -34,14 +27,13 @@ static void check_from_a_state(enum qkv_cell cell)
     struct qkv_tensor *gates = qkv_recurrent_gates(&layer, test.graph, x);
     struct qkv_tensor *states = qkv_recurrent_run(&layer, test.graph, gates, initial, SEGMENTS, false);
     figures_expect_case(&test, qkv_recurrent_hidden(&layer, test.graph, states));
-    figures_end(&test);
 }
 
 static void check_bidirectional(enum qkv_cell cell)
 {
     char name[64];
     snprintf(name, sizeof name, "%s, two layers, both ways", CELLS[cell]);
-    struct figures_case test;
+    struct figures_case test RELEASED(figures_end);
     struct qkv_recurrent layer[2][2];
     figures_start(&test, "recurrent.json", name);
     for (int l = 0; l < 2; l++)
@@ -65,7 +57,6 @@ static void check_bidirectional(enum qkv_cell cell)
         x = qkv_concat(test.graph, hidden[0], hidden[1], 1);
     }
     figures_expect_case(&test, x);
-    figures_end(&test);
 }
 
 Test(recurrent, agrees_with_pytorch)
@@ -118,7 +109,7 @@ Test(recurrent, additive_scores_and_local_weights_follow_their_formulas)
     double q[QUERIES * WIDEST], k[KEYS * WIDEST], v[WIDEST], scores[PAIRS], centers[QUERIES], found[2][PAIRS];
     for (int64_t size = 1; size <= 6; size++) {
         const int64_t width = size < 6 ? size : WIDEST;
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+        struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
         const struct qkv_tensor *additive =
             qkv_attention_additive(graph, leaf(graph, 1, QKV_SHAPE(QUERIES, width), -1, 1, q),
                                    leaf(graph, 2, QKV_SHAPE(KEYS, width), -1, 1, k),
@@ -126,8 +117,7 @@ Test(recurrent, additive_scores_and_local_weights_follow_their_formulas)
         const struct qkv_tensor *local = qkv_attention_local(
             graph, leaf(graph, 4, QKV_SHAPE(PAIRS), -1, 1, scores),
             leaf(graph, 5, QKV_SHAPE(QUERIES, 1), 0.125, 0.875, centers), attention, size);
-        struct qkv_error error = {""};
-        cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+        expect_done(qkv_graph_check(graph, &error));
         qkv_forward(graph);
         qkv_tensor_read(additive, found[0]);
         qkv_tensor_read(local, found[1]);
@@ -142,7 +132,6 @@ Test(recurrent, additive_scores_and_local_weights_follow_their_formulas)
                     cr_expect_float_eq(found[1][at + j], weight, 1e-12, "window %d, pair %d", (int)size,
                                        (int)(at + j));
                 }
-        qkv_graph_free(graph);
     }
 }
 
@@ -152,7 +141,7 @@ Test(recurrent, orthogonal_weights_are_orthogonal_gate_by_gate)
 {
     enum { N = 13, GATES = 4 };
     for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
-        struct qkv_parameters parameters = {0};
+        struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
         const struct qkv_initial initial = {QKV_INITIALIZER_ORTHOGONAL, 2.0};
         const struct qkv_parameter *weight =
             qkv_parameters_add(&parameters, QKV_SHAPE(N, GATES * N), initial, "weight");
@@ -169,13 +158,12 @@ Test(recurrent, orthogonal_weights_are_orthogonal_gate_by_gate)
                                qkv_parameter_get(&parameters, weight, j * GATES * N + gate * N + k);
                     cr_expect_float_eq(dot, i == j ? 4.0 : 0.0, dtype == QKV_FLOAT32 ? 1e-6 : 1e-14);
                 }
-        qkv_parameters_release(&parameters);
     }
 }
 
 Test(recurrent, forget_gates_start_with_their_bias)
 {
-    struct qkv_parameters parameters = {0};
+    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
     struct qkv_recurrent layer;
     const struct qkv_recurrent_options options = {QKV_CELL_LSTM, 3, 5, 0, 1.5, ZEROS, ZEROS};
     qkv_recurrent_init(&layer, &parameters, &options, "cell");
@@ -183,5 +171,4 @@ Test(recurrent, forget_gates_start_with_their_bias)
     qkv_parameters_initialize(&parameters, 1);
     for (int i = 0; i < 20; i++)
         cr_expect_eq(qkv_parameter_get(&parameters, layer.input.bias, i), i / 5 == 1 ? 1.5 : 0.0);
-    qkv_parameters_release(&parameters);
 }

@@ -4,10 +4,6 @@
 #include "framework/engine/graph/internal.h"
 #include "op_cases.h"
 
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-
 static int64_t wild_number(void)
 {
     static const int64_t numbers[] = {-1, 0, 1, 5, INT64_MIN, INT64_MAX, INT64_MAX / 2, INT64_MAX - 1};
@@ -114,7 +110,6 @@ static bool run_spoilt_case(enum qkv_op_id op, bool shared)
     struct qkv_tensor *inputs[QKV_MAX_INPUTS];
     make_case_inputs(graph, &test, inputs);
     struct qkv_tensor *y = qkv_node(graph, op, inputs, &test.options);
-    struct qkv_error error = {""};
     cr_expect_eq(y == NULL, qkv_graph_check(graph, &error) != QKV_OK, "%s: %s", qkv_op_name(op),
                  error.message);
     if (y && shared) qkv_graph_plan(graph, y);

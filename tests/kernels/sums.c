@@ -3,12 +3,6 @@
  * 1e-2. */
 #include "numbers.h"
 
-#include "qkv/graph.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-
 enum { ROWS = 1 << 20, COLUMNS = 3 };
 
 /* What backward adds to the gradient of one column for each row: not a power of two, so that sums round. */
@@ -18,14 +12,12 @@ static const float TERM = 0.1f;
 static void read_gradient(struct qkv_graph *graph, struct qkv_tensor *y, const struct qkv_tensor *x,
                           double *found)
 {
-    struct qkv_error error = {""};
-    double *dy = malloc((size_t)ROWS * COLUMNS * sizeof *dy);
+    double *dy RELEASED(free_memory) = malloc((size_t)ROWS * COLUMNS * sizeof *dy);
     for (int64_t i = 0; i < (int64_t)ROWS * COLUMNS; i++) dy[i] = (double)TERM;
     qkv_forward(graph);
     qkv_backward(graph, y, dy);
-    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_graph_check(graph, &error));
     qkv_tensor_read_gradient(x, found);
-    free(dy);
     qkv_graph_free(graph);
 }
 
@@ -33,7 +25,7 @@ static void read_gradient(struct qkv_graph *graph, struct qkv_tensor *y, const s
 Test(sums, bias_row_and_gain)
 {
     static const char *const OPS[] = {"linear", "add_row", "rms_norm"};
-    float *ones = malloc((size_t)ROWS * COLUMNS * sizeof *ones);
+    float *ones RELEASED(free_memory) = malloc((size_t)ROWS * COLUMNS * sizeof *ones);
     for (int64_t i = 0; i < (int64_t)ROWS * COLUMNS; i++) ones[i] = 1;
     for (int c = 0; c < 3 * VARIANT_COUNT; c++) {
         setenv("QKV_KERNELS", VARIANTS[c / 3], 1);
@@ -51,13 +43,12 @@ Test(sums, bias_row_and_gain)
             cr_expect(fabs(found[j] / expected - 1) < 1e-4, "%s, %s: %.9g, but must be %.9g", OPS[c % 3],
                       VARIANTS[c / 3], found[j], expected);
     }
-    free(ones);
 }
 
 /* One id in every other row; the other rows have ids that come back after 1,000 rows. */
 Test(sums, embedding)
 {
-    int32_t *ids = malloc(ROWS * sizeof *ids);
+    int32_t *ids RELEASED(free_memory) = malloc(ROWS * sizeof *ids);
     for (int32_t i = 0; i < ROWS; i++) ids[i] = i % 2 ? 0 : 1 + i / 2 % 500;
     for (int v = 0; v < VARIANT_COUNT; v++) {
         setenv("QKV_KERNELS", VARIANTS[v], 1);
@@ -73,5 +64,4 @@ Test(sums, embedding)
                       VARIANTS[v], (int)j, found[j], expected);
         }
     }
-    free(ids);
 }

@@ -1,23 +1,16 @@
 /* The gradient check of every layer, with all its samples, the values of sinusoids, and options that do not exist. */
-#include "qkv/gradcheck.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
+#include "support.h"
 
 Test(layers, gradients_agree_with_finite_differences)
 {
     for (int layer = 0; layer < QKV_LAYER_COUNT; layer++) {
-        struct qkv_check_report report = {0};
-        struct qkv_error error = {""};
+        struct qkv_check_report report RELEASED(qkv_check_release) = {0};
         struct qkv_check_options options = {.seed = 1};
-        cr_assert_eq(qkv_check_layer(&report, (enum qkv_layer_id)layer, &options, &error), QKV_OK, "%s",
-                     error.message);
+        expect_done(qkv_check_layer(&report, (enum qkv_layer_id)layer, &options, &error));
         cr_expect_gt(report.count, 2);
         for (int64_t i = 0; i < report.count; i++)
             cr_expect_null(report.rows[i].failure, "%s, %s: %s", report.rows[i].subject,
                            report.rows[i].tensor, report.rows[i].failure);
-        qkv_check_release(&report);
     }
 }
 
@@ -33,7 +26,7 @@ Test(layers, sinusoids_follow_vaswani_2017)
 /* Equal tables of sinusoids are one, in the precision of the parameters. */
 Test(layers, sinusoids_have_the_precision_of_the_parameters)
 {
-    struct qkv_parameters parameters = {0};
+    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
     struct qkv_positions positions[3];
     for (int i = 0; i < 3; i++) {
         const struct qkv_positions_options options = {QKV_POSITION_SINUSOIDAL, 5, 3, i < 2 ? 100 : 10, {0}};
@@ -43,23 +36,19 @@ Test(layers, sinusoids_have_the_precision_of_the_parameters)
     cr_expect_neq(positions[0].sinusoids, positions[2].sinusoids);
     cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL), QKV_OK);
     for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
-        struct qkv_error error = {""};
-        struct qkv_graph *graph = qkv_graph_new((enum qkv_dtype)dtype);
+        struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new((enum qkv_dtype)dtype);
         struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(5, 3)),
                           *y = qkv_positions_apply(&positions[2], graph, x, (struct qkv_segments){0}, NULL);
         qkv_forward(graph);
         if (dtype == QKV_FLOAT32) {
-            cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+            expect_done(qkv_graph_check(graph, &error));
             float *value = qkv_tensor_value(y);
             for (int i = 0; i < 15; i++) cr_expect_eq(value[i], (float)qkv_sinusoid(i / 3, i % 3, 3, 10));
         } else {
-            cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
-            cr_expect_str_eq(error.message,
-                             "positions x: the precision of the graph is not that of the parameters");
+            expect_refusal(qkv_graph_check(graph, &error),
+                           "positions x: the precision of the graph is not that of the parameters");
         }
-        qkv_graph_free(graph);
     }
-    qkv_parameters_release(&parameters);
 }
 
 /* ---- options that cannot be ---- */
@@ -128,11 +117,9 @@ Test(layers, options_that_cannot_be_are_refused)
 {
     for (int number = 0;; number++) {
         struct qkv_parameters parameters = {0};
-        struct qkv_error error = {""};
         const char *message = declare(number, &parameters);
         if (!message) break;
-        cr_expect_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_INVALID, "%s", message);
-        cr_expect_str_eq(error.message, message);
+        expect_refusal(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), message);
         qkv_parameters_release(&parameters);
     }
 }
@@ -153,23 +140,18 @@ Test(layers, attention_with_an_impossible_rule_is_refused_when_it_is_declared)
         {{.heads = 2}, -3, "x.query.weight: a parameter cannot have shape [2, -3]"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        struct qkv_parameters parameters = {0};
+        struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
         struct qkv_multi_head layer;
-        struct qkv_error error = {""};
         const struct qkv_multi_head_options options = {
             .rule = CASES[i].rule, .width = 2, .key_width = CASES[i].key_width, .value_width = 2};
         qkv_multi_head_init(&layer, &parameters, &options, "x");
-        cr_expect_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_INVALID, "%s",
-                     CASES[i].message);
-        cr_expect_not_null(strstr(error.message, CASES[i].message), "%s", error.message);
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        expect_refusal_with(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), CASES[i].message);
+        struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
         qkv_graph_bind(graph, &parameters, NULL, false);
         struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 2));
         const struct qkv_attention_inputs inputs = {.x = x, .memory = x};
         cr_expect_null(qkv_multi_head_apply(&layer, graph, &inputs, NULL));
         cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
-        qkv_graph_free(graph);
-        qkv_parameters_release(&parameters);
     }
 }
 
@@ -183,19 +165,16 @@ Test(layers, layers_that_were_not_initialised_and_unknown_enums_make_the_graph_f
     const struct qkv_positions positions = {.name = "x", .kind = QKV_POSITION_SINUSOIDAL, .width = 2};
     const struct qkv_recurrent cell = {.name = "x", .cell = (enum qkv_cell)NONE, .width = 2};
     const struct qkv_segments none = {0};
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
     for (int i = 0; i < 4; i++) {
-        struct qkv_error error = {""};
         struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 2));
         if (i == 0) cr_expect_eq(qkv_activation_apply(graph, x, QKV_ACTIVATION_NONE), x);
         cr_expect_null(i == 0   ? qkv_activation_apply(graph, x, (enum qkv_activation)NONE)
                        : i == 1 ? qkv_dense_apply(&dense, graph, x)
                        : i == 2 ? qkv_positions_apply(&positions, graph, x, none, NULL)
                                 : qkv_recurrent_run(&cell, graph, x, NULL, none, false));
-        cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
-        cr_expect_not_null(strstr(error.message, MESSAGES[i]), "%s", error.message);
+        expect_refusal_with(qkv_graph_check(graph, &error), MESSAGES[i]);
         qkv_graph_reset(graph);
     }
     cr_expect_eq(qkv_recurrent_state_width((enum qkv_cell)NONE, 2), 0);
-    qkv_graph_free(graph);
 }

@@ -2,16 +2,6 @@
 
 #include "gold_links.h"
 #include "metrics/links.h"
-#include "refusal.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static struct qkv_error error;
 
 /* What is said about a file, without its path. */
 static const char *refusal(const char *name, const char *text)
@@ -26,7 +16,8 @@ static const char *refusal(const char *name, const char *text)
 
 Test(pharaoh, reads_sure_and_possible_links)
 {
-    struct qkv_alignments read = read_links("reads", "0-0 1p2\t2?10 3:0 \n\n1p1 1-1 1p1\r\n12-3");
+    struct qkv_alignments read RELEASED(qkv_alignments_release) =
+        read_links("reads", "0-0 1p2\t2?10 3:0 \n\n1p1 1-1 1p1\r\n12-3");
     cr_assert_eq(read.count, 4);
     cr_assert_eq(read.sentences[0].count, 4);
     const struct qkv_alignment_link *links = read.sentences[0].links;
@@ -38,18 +29,16 @@ Test(pharaoh, reads_sure_and_possible_links)
     cr_assert_eq(read.sentences[2].count, 1, "the same link counts once");
     cr_assert(read.sentences[2].links[0].sure, "and is sure if it is so once");
     cr_assert(read.sentences[3].links[0].source == 12 && read.sentences[3].links[0].line == 4);
-    qkv_alignments_release(&read);
 }
 
 Test(pharaoh, reads_more_lines_than_fit_at_first)
 {
     char text[4 * 1000 + 1];
     for (int i = 0; i < 1000; i++) memcpy(text + 4 * i, "1-0\n", 5);
-    struct qkv_alignments read = read_links("many", text);
+    struct qkv_alignments read RELEASED(qkv_alignments_release) = read_links("many", text);
     cr_assert_eq(read.count, 1000);
     for (int i = 0; i < 1000; i++)
         cr_assert(read.sentences[i].links[0].source == 1 && read.sentences[i].links[0].line == i + 1);
-    qkv_alignments_release(&read);
 }
 
 /* Equal links are found without looking at all others. The limit only ends a program that does look at all others: that
@@ -57,10 +46,10 @@ Test(pharaoh, reads_more_lines_than_fit_at_first)
 Test(pharaoh, merges_many_links_of_a_line, .timeout = 30)
 {
     enum { COUNT = 200000 };
-    char *text = malloc(40 * COUNT), *end = text;
+    char *text RELEASED(free_memory) = malloc(40 * COUNT), *end = text;
     for (int i = 0; i < COUNT; i++) end += sprintf(end, "%dp%d ", i % 500, i / 500);
     for (int i = 0; i < COUNT; i++) end += sprintf(end, "%d-%d ", i % 500, i / 500);
-    struct qkv_alignments gold = {0};
+    struct qkv_alignments gold RELEASED(qkv_alignments_release) = {0};
     cr_assert_eq(qkv_alignments_read(&gold, write_text(scratch("many"), "gold.links", text), QKV_LINKS_FROM_0,
                                      NULL, 0, NULL),
                  QKV_OK);
@@ -70,8 +59,6 @@ Test(pharaoh, merges_many_links_of_a_line, .timeout = 30)
         const struct qkv_alignment_link *link = &gold.sentences[0].links[i];
         cr_assert(link->source == i / 400 && link->target == i % 400 && link->sure);
     }
-    qkv_alignments_release(&gold);
-    free(text);
 }
 
 Test(pharaoh, points_at_what_is_no_link)
@@ -98,7 +85,7 @@ Test(pharaoh, refuses_files_that_are_none)
 {
     struct qkv_alignments alignments;
     expect_refusal(qkv_alignments_read(&alignments, "no/such/file", QKV_LINKS_FROM_0, NULL, 0, &error),
-                   &error, "no/such/file: cannot be read: No such file or directory");
+                   "no/such/file: cannot be read: No such file or directory");
 }
 
 /* ---- formats, and from which number words count ---- */
@@ -172,9 +159,9 @@ Test(formats, refuse_what_is_ambiguous)
                      "that words count from 1");
     struct qkv_alignments gold;
     const char *path = write_text(scratch("unknown"), "gold", "1-1\n");
-    expect_refusal(qkv_alignments_read(&gold, path, QKV_LINKS_FROM_DETECTED, NULL, 0, &error), &error,
+    expect_refusal(qkv_alignments_read(&gold, path, QKV_LINKS_FROM_DETECTED, NULL, 0, &error),
                    format("%s%s", path, either));
-    expect_refusal(qkv_alignments_read(&gold, path, (enum qkv_links_from)9, NULL, 0, &error), &error,
+    expect_refusal(qkv_alignments_read(&gold, path, (enum qkv_links_from)9, NULL, 0, &error),
                    format("%s: `from` is 9, which is no value of enum qkv_links_from", path));
 }
 
@@ -227,12 +214,12 @@ Test(formats, refuse_counts_and_words_out_of_range)
     struct qkv_alignments alignments;
     const struct qkv_word_counts *words = calloc(1, sizeof *words);
     const char *path = write_text(scratch("count"), "links", "0-0\n");
-    expect_refusal(qkv_alignments_read(&alignments, path, QKV_LINKS_FROM_DETECTED, words, -1, &error), &error,
+    expect_refusal(qkv_alignments_read(&alignments, path, QKV_LINKS_FROM_DETECTED, words, -1, &error),
                    format("%s: there cannot be -1 sentence pairs", path));
     free((void *)words);
     const struct qkv_alignment_link link = {.source = INT64_MAX, .target = INT64_MAX, .sure = true};
     const struct qkv_alignment alignment = {.links = &link, .count = 1, .from = 1};
-    expect_refusal(qkv_alignment_check(&alignment, (struct qkv_word_counts){1, 1}, &error), &error,
+    expect_refusal(qkv_alignment_check(&alignment, (struct qkv_word_counts){1, 1}, &error),
                    "links:0:0: link 9223372036854775807-9223372036854775807 has no source word "
                    "9223372036854775807: the sentence has 1, from 1");
 }
@@ -243,14 +230,13 @@ Test(formats, refuse_counts_and_words_out_of_range)
 static const char *drawn(const struct qkv_word_map *map, const struct qkv_word_map *reverse,
                          enum qkv_alignment_drawing drawing, double threshold)
 {
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     struct qkv_alignment links;
     char *text = format("%s", "");
-    expect_done(qkv_alignment_draw(map, reverse, drawing, threshold, &arena, &links, &error), &error);
+    expect_done(qkv_alignment_draw(map, reverse, drawing, threshold, &arena, &links, &error));
     for (int64_t i = 0; i < links.count; i++)
         text = format("%s%s%lld-%lld", text, i ? " " : "", (long long)links.links[i].source,
                       (long long)links.links[i].target);
-    qkv_arena_release(&arena);
     return text;
 }
 
@@ -345,29 +331,27 @@ Test(drawing, multiplies_two_directions)
     struct qkv_word_map nothing = {none, 3, 2};
     cr_assert_eq(qkv_word_maps_multiply(&there, &nothing, &error), QKV_OK);
     for (int i = 0; i < 6; i++) cr_expect(forward[i] == 0 && none[i] == 0, "%d: no weights agree", i);
-    expect_refusal(qkv_word_maps_multiply(&there, &there, &error), &error,
+    expect_refusal(qkv_word_maps_multiply(&there, &there, &error),
                    "word maps of shapes [2, 3] and [2, 3] are not of the two directions of one "
                    "sentence pair");
 }
 
 Test(drawing, refuses_maps_and_options_that_do_not_fit)
 {
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     struct qkv_alignment links;
-    expect_refusal(qkv_alignment_draw(&map, &map, QKV_DRAWING_UNION, 0, &arena, &links, &error), &error,
+    expect_refusal(qkv_alignment_draw(&map, &map, QKV_DRAWING_UNION, 0, &arena, &links, &error),
                    "word maps of shapes [2, 3] and [2, 3] are not of the two directions of one "
                    "sentence pair");
-    qkv_arena_release(&arena);
 }
 
 Test(drawing, refuses_maps_that_no_memory_holds)
 {
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     struct qkv_alignment links;
     const struct qkv_word_map largest = {map.weights, INT32_MAX, INT32_MAX};
-    expect_refusal(qkv_alignment_draw(&largest, NULL, QKV_DRAWING_UNION, 0, &arena, &links, &error), &error,
+    expect_refusal(qkv_alignment_draw(&largest, NULL, QKV_DRAWING_UNION, 0, &arena, &links, &error),
                    "out of memory");
-    qkv_arena_release(&arena);
 }
 
 /* ---- counting ---- */

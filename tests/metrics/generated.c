@@ -1,13 +1,8 @@
 /* BLEU, chrF, TER and the bootstrap of generated text, with the figures of sacreBLEU 2.6.0 (NumPy 2.4). compare_sacrebleu.py
  * compares real text. */
+#include "support.h"
+
 #include "metrics/metric.h"
-#include "qkv/trainer.h"
-
-#include "refusal.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
 
 enum { SEGMENTS = 200, MAX_WORDS = 64, WORDS = 24, TEXT_SIZE = 2048 };
 
@@ -115,7 +110,7 @@ static double add_all(struct qkv_scorer *scorer, enum qkv_metric metric, int ref
 static void expect_scores(struct qkv_text_options options, enum qkv_metric metric, int references, double all,
                           double mean, const char *what)
 {
-    struct qkv_scorer scorer = {.options = options};
+    struct qkv_scorer scorer RELEASED(qkv_scorer_release) = {.options = options};
     scorer.options.metrics = 1u << metric;
     double found = add_all(&scorer, metric, references);
     double score = qkv_scorer_scores(&scorer).value[metric];
@@ -123,8 +118,9 @@ static void expect_scores(struct qkv_text_options options, enum qkv_metric metri
                        all);
     if (mean >= 0)
         cr_expect_float_eq(found, mean, 1e-8, "%s, sentences: %.9f, expected %.9f", what, found, mean);
-    qkv_scorer_release(&scorer);
 }
+
+#define OPTIONS LIST
 
 Test(generated, scores_are_those_of_sacrebleu)
 {
@@ -134,39 +130,30 @@ Test(generated, scores_are_those_of_sacrebleu)
         struct qkv_text_options options;
         double one, two, mean; /* with one reference, with two, and the mean of the sentences with two */
     } cases[] = {
-        {"13a", QKV_METRIC_BLEU, {.tokenizer = QKV_BLEU_13A}, 55.706998346, 59.212346173, 53.644153951},
-        {"intl", QKV_METRIC_BLEU, {.tokenizer = QKV_BLEU_INTL}, 59.386145985, 62.903387135, 56.956933443},
-        {"none", QKV_METRIC_BLEU, {.tokenizer = QKV_BLEU_NONE}, 42.694045428, 45.371002613, 45.554746752},
-        {"char", QKV_METRIC_BLEU, {.tokenizer = QKV_BLEU_CHAR}, 70.887179824, 75.371230301, 69.039321890},
-        {"intl, lower case",
-         QKV_METRIC_BLEU,
-         {.tokenizer = QKV_BLEU_INTL, .lowercase = true},
-         59.524775545,
-         63.096083237,
-         57.115776102},
-        {"chrF", QKV_METRIC_CHRF, {0}, 66.150811701, 66.410844369, 65.688679997},
-        {"chrF++", QKV_METRIC_CHRF, {.word_order = 2}, 66.989731491, 67.222927082, 66.501005616},
-        {"other orders",
-         QKV_METRIC_CHRF,
-         {.character_order = 9, .word_order = 4, .beta = 3},
-         56.360933745,
-         56.640235850,
-         57.228087826},
-        {"TER", QKV_METRIC_TER, {0}, 31.930693069, 32.763460066, 35.695565021},
-        {"normalized", QKV_METRIC_TER, {.ter_normalized = true}, 32.340563289, 32.960053485, 37.248035423},
-        {"no punctuation",
-         QKV_METRIC_TER,
-         {.ter_no_punctuation = true},
-         31.831683168,
-         32.610359786,
+        {"13a", QKV_METRIC_BLEU, OPTIONS(.tokenizer = QKV_BLEU_13A), 55.706998346, 59.212346173,
+         53.644153951},
+        {"intl", QKV_METRIC_BLEU, OPTIONS(.tokenizer = QKV_BLEU_INTL), 59.386145985, 62.903387135,
+         56.956933443},
+        {"none", QKV_METRIC_BLEU, OPTIONS(.tokenizer = QKV_BLEU_NONE), 42.694045428, 45.371002613,
+         45.554746752},
+        {"char", QKV_METRIC_BLEU, OPTIONS(.tokenizer = QKV_BLEU_CHAR), 70.887179824, 75.371230301,
+         69.039321890},
+        {"intl, lower case", QKV_METRIC_BLEU, OPTIONS(.tokenizer = QKV_BLEU_INTL, .lowercase = true),
+         59.524775545, 63.096083237, 57.115776102},
+        {"chrF", QKV_METRIC_CHRF, OPTIONS(0), 66.150811701, 66.410844369, 65.688679997},
+        {"chrF++", QKV_METRIC_CHRF, OPTIONS(.word_order = 2), 66.989731491, 67.222927082, 66.501005616},
+        {"other orders", QKV_METRIC_CHRF, OPTIONS(.character_order = 9, .word_order = 4, .beta = 3),
+         56.360933745, 56.640235850, 57.228087826},
+        {"TER", QKV_METRIC_TER, OPTIONS(0), 31.930693069, 32.763460066, 35.695565021},
+        {"normalized", QKV_METRIC_TER, OPTIONS(.ter_normalized = true), 32.340563289, 32.960053485,
+         37.248035423},
+        {"no punctuation", QKV_METRIC_TER, OPTIONS(.ter_no_punctuation = true), 31.831683168, 32.610359786,
          35.608502152},
-        {"case", QKV_METRIC_TER, {.ter_case_sensitive = true}, 32.079207921, 32.916560347, 35.869995663},
-        {"all of these",
-         QKV_METRIC_TER,
-         {.ter_normalized = true, .ter_no_punctuation = true, .ter_case_sensitive = true},
-         32.903745469,
-         33.583021223,
-         37.491541783},
+        {"case", QKV_METRIC_TER, OPTIONS(.ter_case_sensitive = true), 32.079207921, 32.916560347,
+         35.869995663},
+        {"all of these", QKV_METRIC_TER,
+         OPTIONS(.ter_normalized = true, .ter_no_punctuation = true, .ter_case_sensitive = true),
+         32.903745469, 33.583021223, 37.491541783},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct qkv_text_options options = cases[c].options;
@@ -197,12 +184,11 @@ Test(generated, smoothing_is_that_of_sacrebleu)
         expect_scores(options, QKV_METRIC_BLEU, 1, cases[c].all, cases[c].plain, cases[c].signature);
         options.effective_order = true;
         expect_scores(options, QKV_METRIC_BLEU, 1, cases[c].all, cases[c].effective, cases[c].signature);
-        struct qkv_scorer scorer = {.options = options};
+        struct qkv_scorer scorer RELEASED(qkv_scorer_release) = {.options = options};
         char text[128];
         add_all(&scorer, QKV_METRIC_BLEU, 1);
         qkv_scorer_signature(&scorer, QKV_METRIC_BLEU, text, sizeof text);
         cr_expect(strstr(text, cases[c].signature), "%s", text);
-        qkv_scorer_release(&scorer);
     }
 }
 
@@ -216,7 +202,8 @@ Test(generated, details_are_those_of_sacrebleu)
                                   2885,
                                   2905},
                         ter[] = {642, 1959.5};
-    struct qkv_scorer scorer = {.options.metrics = 1u << QKV_METRIC_BLEU | 1u << QKV_METRIC_TER};
+    struct qkv_scorer scorer RELEASED(qkv_scorer_release) = {.options.metrics = 1u << QKV_METRIC_BLEU |
+                                                                                1u << QKV_METRIC_TER};
     struct qkv_metric_detail details[QKV_METRIC_DETAILS];
     add_all(&scorer, QKV_METRIC_BLEU, 2);
     cr_assert_eq(qkv_scorer_details(&scorer, QKV_METRIC_BLEU, details), 4);
@@ -227,7 +214,6 @@ Test(generated, details_are_those_of_sacrebleu)
     cr_assert_eq(qkv_scorer_details(&scorer, QKV_METRIC_TER, details), 2);
     for (int i = 0; i < 2; i++) cr_expect_float_eq(details[i].value[0], ter[i], 1e-9);
     cr_expect_eq(qkv_scorer_details(&scorer, QKV_METRIC_CHRF, details), 0);
-    qkv_scorer_release(&scorer);
 }
 
 /* ---- the bootstrap ---- */
@@ -240,22 +226,19 @@ Test(generated, bootstrap_draws_the_samples_of_sacrebleu)
             double score, mean, interval, p_value;
         } system[3];
     } cases[] = {
-        {QKV_METRIC_BLEU,
-         {{59.21234617326153, 59.154168872999435, 2.9617110144720833, 1},
-          {38.135341755612075, 38.14662067291437, 2.7396289881742177, 1 / 1001.},
-          {55.7809588528125, 55.74534001380196, 2.925520537355723, 30 / 1001.}}},
+        {QKV_METRIC_BLEU, LIST({59.21234617326153, 59.154168872999435, 2.9617110144720833, 1},
+                               {38.135341755612075, 38.14662067291437, 2.7396289881742177, 1 / 1001.},
+                               {55.7809588528125, 55.74534001380196, 2.925520537355723, 30 / 1001.})},
         {QKV_METRIC_CHRF,
-         {{66.41084436921165, 66.4415, 2.1192665, 1},
-          {49.52328893920187, 49.55019, 2.0533009, 1 / 1001.},
-          {65.09530805951978, 65.07198, 2.364172, 155 / 1001.}}},
-        {QKV_METRIC_TER,
-         {{32.763460066343455, 32.73273, 1.972497, 1},
-          {53.380964531768306, 53.37561, 2.0604935, 1 / 1001.},
-          {35.57029854554734, 35.5835, 2.1712837, 24 / 1001.}}},
+         LIST({66.41084436921165, 66.4415, 2.1192665, 1}, {49.52328893920187, 49.55019, 2.0533009, 1 / 1001.},
+              {65.09530805951978, 65.07198, 2.364172, 155 / 1001.})},
+        {QKV_METRIC_TER, LIST({32.763460066343455, 32.73273, 1.972497, 1},
+                              {53.380964531768306, 53.37561, 2.0604935, 1 / 1001.},
+                              {35.57029854554734, 35.5835, 2.1712837, 24 / 1001.})},
     };
     const struct qkv_text_options options = {.metrics = 1u << QKV_METRIC_BLEU | 1u << QKV_METRIC_CHRF |
                                                         1u << QKV_METRIC_TER};
-    struct qkv_bootstrap *bootstrap = qkv_bootstrap_new(&options, 3, NULL);
+    struct qkv_bootstrap *bootstrap RELEASED(free_bootstrap) = qkv_bootstrap_new(&options, 3, NULL);
     for (int i = 0; i < SEGMENTS; i++) {
         const char *const list[] = {segments[i].reference[0], segments[i].reference[1]};
         const char *const systems[] = {segments[i].system[0], segments[i].system[1], segments[i].system[2]};
@@ -274,27 +257,24 @@ Test(generated, bootstrap_draws_the_samples_of_sacrebleu)
                 cr_expect_float_eq(result.p_value, cases[c].system[s].p_value, 1e-12, "%.9f", result.p_value);
             }
     }
-    qkv_bootstrap_free(bootstrap);
 }
 
 Test(bootstrap, refuses_what_cannot_be_sampled)
 {
     const struct qkv_text_options options = {0};
-    struct qkv_error error;
-    struct qkv_bootstrap *bootstrap = qkv_bootstrap_new(&options, 2, &error);
-    expect_refusal(qkv_bootstrap_run(bootstrap, 10, 1, &error), &error, "0 segments cannot be sampled");
+    struct qkv_bootstrap *bootstrap RELEASED(free_bootstrap) = qkv_bootstrap_new(&options, 2, &error);
+    expect_refusal(qkv_bootstrap_run(bootstrap, 10, 1, &error), "0 segments cannot be sampled");
     cr_expect_eq(qkv_bootstrap_result(bootstrap, 0, QKV_METRIC_BLEU).p_value, 0.0);
     const char *const texts[] = {"a b", "a c"}, *const none[] = {NULL};
-    expect_refusal(qkv_bootstrap_add(bootstrap, texts, none, 1, &error), &error,
+    expect_refusal(qkv_bootstrap_add(bootstrap, texts, none, 1, &error),
                    "a segment has no reference translation to compare with");
     cr_expect_null(qkv_bootstrap_scorer(bootstrap, 2));
     qkv_bootstrap_free(bootstrap);
     bootstrap = qkv_bootstrap_new(&options, 2, &error);
     cr_assert_eq(qkv_bootstrap_add(bootstrap, texts, texts, 1, &error), QKV_OK);
-    expect_refusal(qkv_bootstrap_run(bootstrap, 0, 1, &error), &error,
+    expect_refusal(qkv_bootstrap_run(bootstrap, 0, 1, &error),
                    "the number of samples is 0, but must be at least 1");
     cr_expect_eq(qkv_bootstrap_run(bootstrap, 1, 1, &error), QKV_OK);
     cr_expect_eq(qkv_bootstrap_result(bootstrap, 2, QKV_METRIC_BLEU).score, 0.0);
     cr_expect_eq(qkv_bootstrap_result(bootstrap, 1, QKV_METRIC_TER).score, 0.0, "it was not asked for");
-    qkv_bootstrap_free(bootstrap);
 }

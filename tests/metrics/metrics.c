@@ -1,16 +1,8 @@
 /* BLEU and chrF in edge cases. The figures come from a second implementation, written from the definitions with sets and
  * regular expressions; tests/metrics/generated.c has those of sacreBLEU. */
-#include "qkv/trainer.h"
-#include "qkv/version.h"
+#include "support.h"
 
 #include "metrics/metric.h"
-#include "refusal.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
-
-static struct qkv_error error;
 
 #define PRECISION 1e-6
 
@@ -26,11 +18,10 @@ static double score_of(enum qkv_metric metric, struct qkv_text_options options, 
                        const char *first, const char *second)
 {
     const char *const references[] = {first, second};
-    struct qkv_scorer scorer = {.options = options};
+    struct qkv_scorer scorer RELEASED(qkv_scorer_release) = {.options = options};
     scorer.options.metrics = 1u << metric;
     cr_assert_eq(qkv_scorer_add(&scorer, hypothesis, references, 2, &error), QKV_OK);
     double score = qkv_scorer_scores(&scorer).value[metric];
-    qkv_scorer_release(&scorer);
     return score;
 }
 #define bleu_of(...) score_of(QKV_METRIC_BLEU, __VA_ARGS__)
@@ -93,10 +84,11 @@ Test(bleu, tokenizes_as_mteval_v13a)
 
 Test(metrics, sign_their_scores)
 {
-    struct qkv_scorer plain = {0}, other = {.options = {.lowercase = true,
-                                                        .effective_order = true,
-                                                        .tokenizer = QKV_BLEU_CHAR,
-                                                        .word_order = 2}};
+    struct qkv_scorer plain RELEASED(qkv_scorer_release) = {0},
+                            other RELEASED(qkv_scorer_release) = {.options = {.lowercase = true,
+                                                                              .effective_order = true,
+                                                                              .tokenizer = QKV_BLEU_CHAR,
+                                                                              .word_order = 2}};
     char text[128];
     qkv_scorer_add(&plain, "a", both, 1, NULL);
     qkv_scorer_signature(&plain, QKV_METRIC_BLEU, text, sizeof text);
@@ -109,8 +101,6 @@ Test(metrics, sign_their_scores)
     cr_expect_str_eq(text, "nrefs:var|case:lc|eff:yes|tok:char|smooth:exp|version:qkv-" QKV_VERSION);
     qkv_scorer_signature(&other, QKV_METRIC_BLEU, text, 8);
     cr_expect_str_eq(text, "nrefs:v");
-    qkv_scorer_release(&plain);
-    qkv_scorer_release(&other);
 }
 
 Test(chrf, handles_the_edges)
@@ -136,9 +126,8 @@ Test(chrf, handles_the_edges)
 
 static void expect_options_refused(struct qkv_text_options options, const char *sentence)
 {
-    struct qkv_scorer scorer = {.options = options};
-    expect_refusal_with(qkv_scorer_add(&scorer, "a", both, 1, &error), &error, sentence);
-    qkv_scorer_release(&scorer);
+    struct qkv_scorer scorer RELEASED(qkv_scorer_release) = {.options = options};
+    expect_refusal_with(qkv_scorer_add(&scorer, "a", both, 1, &error), sentence);
 }
 
 Test(metrics, refuse_counts_and_options_out_of_range)
@@ -154,15 +143,14 @@ Test(metrics, refuse_counts_and_options_out_of_range)
                            "BLEU has no tokenizer 9");
     expect_options_refused((struct qkv_text_options){.smoothing = (enum qkv_bleu_smoothing)1000},
                            "BLEU has no smoothing 1000");
-    struct qkv_scorer scorer = {0};
+    struct qkv_scorer scorer RELEASED(qkv_scorer_release) = {0};
     const char *none = NULL;
-    expect_refusal(qkv_scorer_add(&scorer, "a", both, -1, &error), &error,
+    expect_refusal(qkv_scorer_add(&scorer, "a", both, -1, &error),
                    "a segment has -1 references, but must have at least 1");
-    expect_refusal(qkv_scorer_add(&scorer, "a", &none, 1, &error), &error,
+    expect_refusal(qkv_scorer_add(&scorer, "a", &none, 1, &error),
                    "a segment has no reference translation to compare with");
-    expect_refusal(qkv_scorer_add(&scorer, "a", NULL, 0, &error), &error,
+    expect_refusal(qkv_scorer_add(&scorer, "a", NULL, 0, &error),
                    "a segment has no reference translation to compare with");
-    qkv_scorer_release(&scorer);
 }
 
 Test(metrics, better_is_lower_for_a_loss_and_never_a_missing_score)
@@ -182,8 +170,8 @@ Test(metrics, better_is_lower_for_a_loss_and_never_a_missing_score)
 Test(scorer, a_segment_that_one_metric_refuses_is_added_to_none)
 {
     const char *reference = "a b c d e";
-    struct qkv_scorer scorer = {0}, wrong = {.options.word_order = 9};
-    expect_refusal(qkv_scorer_add(&wrong, reference, &reference, 1, &error), &error,
+    struct qkv_scorer scorer RELEASED(qkv_scorer_release) = {0}, wrong = {.options.word_order = 9};
+    expect_refusal(qkv_scorer_add(&wrong, reference, &reference, 1, &error),
                    "the word order of chrF is 9, but must lie in 0 to 4");
     cr_expect_eq(qkv_scorer_scores(&wrong).value[QKV_METRIC_BLEU], 0);
     cr_expect_eq(qkv_scorer_scores(&wrong).value[QKV_METRIC_CHRF], 0);
@@ -204,8 +192,7 @@ Test(scorer, a_segment_that_one_metric_refuses_is_added_to_none)
         cr_expect_eq(after.value[m], before.value[m]);
         cr_expect_eq(last_after.value[m], last.value[m]);
     }
-    expect_done(qkv_scorer_add(&scorer, "a b c d", &reference, 1, &error), &error);
+    expect_done(qkv_scorer_add(&scorer, "a b c d", &reference, 1, &error));
     expect(qkv_scorer_scores(&scorer).value[QKV_METRIC_BLEU], before.value[QKV_METRIC_BLEU],
            "the same twice");
-    qkv_scorer_release(&scorer);
 }

@@ -1,12 +1,7 @@
 /* TER: cases that can be counted by hand. */
-#include "metrics/metric.h"
-#include "qkv/trainer.h"
-#include "qkv/version.h"
+#include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "metrics/metric.h"
 
 static struct qkv_scorer scorer_of_ter(struct qkv_text_options options)
 {
@@ -25,7 +20,7 @@ static void expect_edits(struct qkv_text_options options, const char *hypothesis
                          const char *second, double edits, double length)
 {
     const char *const both[] = {first, second};
-    struct qkv_scorer ter = scorer_of_ter(options);
+    struct qkv_scorer ter RELEASED(qkv_scorer_release) = scorer_of_ter(options);
     struct qkv_metric_detail details[QKV_METRIC_DETAILS];
     cr_assert_eq(qkv_scorer_add(&ter, hypothesis, both, 2, NULL), QKV_OK);
     cr_assert_eq(qkv_scorer_details(&ter, QKV_METRIC_TER, details), 2);
@@ -33,7 +28,6 @@ static void expect_edits(struct qkv_text_options options, const char *hypothesis
                  details[0].value[0], edits);
     cr_expect_float_eq(details[1].value[0], length, 1e-12, "'%.40s': %g words", hypothesis,
                        details[1].value[0]);
-    qkv_scorer_release(&ter);
 }
 
 Test(ter, counts_edits_and_shifts)
@@ -59,7 +53,8 @@ Test(ter, handles_the_edges)
     expect_edits(plain, "a b c", "", NULL, 3, 0);
     expect_edits(plain, "", "", NULL, 0, 0);
     expect_edits(plain, " \t", "  ", NULL, 0, 0);
-    struct qkv_scorer no_words = scorer_of_ter(plain), ter = scorer_of_ter(plain);
+    struct qkv_scorer no_words RELEASED(qkv_scorer_release) = scorer_of_ter(plain),
+                               ter RELEASED(qkv_scorer_release) = scorer_of_ter(plain);
     cr_expect_eq(score_of(&no_words), 0.0);
     qkv_scorer_add(&no_words, "a", (const char *const[]){""}, 1, NULL);
     cr_expect_eq(score_of(&no_words), 100.0, "edits without words of references");
@@ -67,8 +62,6 @@ Test(ter, handles_the_edges)
     cr_expect_eq(score_of(&ter), 200.0, "more edits than words");
     cr_expect_eq(qkv_scorer_add(&ter, "a", NULL, 0, NULL), QKV_INVALID);
     cr_expect_eq(score_of(&ter), 200.0, "a refused segment");
-    qkv_scorer_release(&no_words);
-    qkv_scorer_release(&ter);
 }
 
 Test(ter, takes_the_fewest_edits_and_the_mean_length_of_the_references)
@@ -102,12 +95,11 @@ Test(ter, signs_its_score)
                  {{.ter_normalized = true, .ter_no_punctuation = true, .ter_case_sensitive = true},
                   "nrefs:1|case:mixed|tok:tercom|norm:yes|punct:no|asian:no|version:qkv-" QKV_VERSION}};
     for (int i = 0; i < 2; i++) {
-        struct qkv_scorer ter = scorer_of_ter(cases[i].options);
+        struct qkv_scorer ter RELEASED(qkv_scorer_release) = scorer_of_ter(cases[i].options);
         char text[128];
         qkv_scorer_add(&ter, "a", (const char *const[]){"a"}, 1, NULL);
         qkv_scorer_signature(&ter, QKV_METRIC_TER, text, sizeof text);
         cr_expect_str_eq(text, cases[i].signature);
-        qkv_scorer_release(&ter);
     }
 }
 
@@ -167,11 +159,10 @@ Test(ter, keeps_its_limits_in_long_texts, .timeout = 60)
         double edits;
     } cases[] = {{300, 280, 3, 120}, {80, 2000, 40, 1954}, {2000, 80, 40, 1933}, {600, 650, 250, 619}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        char *hypothesis = long_text(cases[c].hypothesis, cases[c].different, 5),
-             *reference = long_text(cases[c].reference, cases[c].different, 3);
+        char *hypothesis RELEASED(free_memory) = long_text(cases[c].hypothesis, cases[c].different, 5),
+                         *reference RELEASED(free_memory) =
+                             long_text(cases[c].reference, cases[c].different, 3);
         expect_edits((struct qkv_text_options){0}, hypothesis, reference, NULL, cases[c].edits,
                      cases[c].reference);
-        free(hypothesis);
-        free(reference);
     }
 }

@@ -1,11 +1,7 @@
 /* Links between words become links between tokens. */
 #include "metrics/links.h"
 
-#include "refusal.h"
 #include "support.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
 
 /* Reads pairs at level char, whose tokens are pieces of words, and links; returns "pair: target-source share ..." for each
  * pair, or the message. */
@@ -14,11 +10,10 @@ static const char *read_links(const char *name, const char *pairs, const char *t
     const char *folder = scratch(name), *path = write_text(folder, "pairs.tsv", pairs);
     const struct qkv_text_config side = {.level = QKV_LEVEL_CHAR, .max_length = 6, .voc_min_freq = 1};
     const struct qkv_data_config data = {.src = side, .trg = side};
-    struct qkv_corpus corpus;
+    struct qkv_corpus corpus RELEASED(qkv_corpus_release);
     struct qkv_token_links links;
-    struct qkv_error error;
     const struct qkv_corpus_options options = {.drop_long = true, .keep_words = true};
-    expect_done(qkv_corpus_read(&corpus, path, &data, options, &error), &error);
+    expect_done(qkv_corpus_read(&corpus, path, &data, options, &error));
     enum qkv_status status = qkv_token_links_read(&links, write_text(folder, "links", text),
                                                   QKV_LINKS_FROM_DETECTED, &corpus, &error);
     char *result = format("%s", status ? strrchr(error.message, '/') + 1 : "");
@@ -29,7 +24,6 @@ static const char *read_links(const char *name, const char *pairs, const char *t
                             links.links[i].share);
     }
     if (!status) qkv_token_links_release(&links);
-    qkv_corpus_release(&corpus);
     return result;
 }
 
@@ -60,7 +54,6 @@ Test(token_links, a_corpus_without_words_is_refused)
 {
     struct qkv_corpus corpus = {0};
     struct qkv_token_links links;
-    struct qkv_error error;
-    expect_refusal(qkv_token_links_read(&links, "links", QKV_LINKS_FROM_DETECTED, &corpus, &error), &error,
+    expect_refusal(qkv_token_links_read(&links, "links", QKV_LINKS_FROM_DETECTED, &corpus, &error),
                    "links: links need a corpus that keeps the words of its tokens");
 }

@@ -2,14 +2,6 @@
  * tests/figures/attention.json, which attention.py beside it made. Both sides start from the same
  * closed formula. */
 #include "figures.h"
-#include "qkv/layers.h"
-#include "qkv/model.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* As in attention.py. */
 enum {
@@ -55,7 +47,7 @@ static void expect_weights(const struct figures_case *test, const struct qkv_ten
 
 static void check_multi_head(const char *name, bool causal, bool cross)
 {
-    struct figures_case test;
+    struct figures_case test RELEASED(figures_end);
     struct qkv_multi_head layer;
     struct qkv_tensor *node;
     const struct qkv_multi_head_options options = attention_options(causal);
@@ -69,7 +61,6 @@ static void check_multi_head(const char *name, bool causal, bool cross)
     struct qkv_tensor *y = qkv_multi_head_apply(&layer, test.graph, &inputs, &node);
     figures_expect_case(&test, y);
     expect_weights(&test, node);
-    figures_end(&test);
 }
 
 Test(agreement, multi_head_attention)
@@ -127,7 +118,7 @@ static struct qkv_tensor *apply_block(const struct block *block, struct qkv_grap
 
 static void check_block(const char *name, enum qkv_norm_place place, bool decoder)
 {
-    struct figures_case test;
+    struct figures_case test RELEASED(figures_end);
     struct block block;
     figures_start(&test, "attention.json", name);
     declare_block(&block, &test.parameters, place, decoder);
@@ -135,7 +126,6 @@ static void check_block(const char *name, enum qkv_norm_place place, bool decode
     struct qkv_tensor *x = figures_input(&test, 0, decoder ? TARGET_TOKENS : SOURCE_TOKENS, WIDTH);
     struct qkv_tensor *memory = decoder ? figures_input(&test, 1, SOURCE_TOKENS, WIDTH) : NULL;
     figures_expect_case(&test, apply_block(&block, test.graph, x, memory));
-    figures_end(&test);
 }
 
 Test(agreement, encoder_layers)
@@ -159,7 +149,7 @@ static void make_labels(int32_t *labels, int count, int classes)
 
 static void check_loss(const char *name, double smoothing)
 {
-    struct figures_case test;
+    struct figures_case test RELEASED(figures_end);
     int32_t labels[TARGET_TOKENS];
     make_labels(labels, TARGET_TOKENS, WIDTH);
     figures_start(&test, "attention.json", name);
@@ -170,7 +160,6 @@ static void check_loss(const char *name, double smoothing)
     figures_expect(cJSON_GetObjectItem(test.figures, "output"), qkv_tensor_value(loss), 1, name, "loss");
     figures_expect(cJSON_GetArrayItem(cJSON_GetObjectItem(test.figures, "inputs"), 0),
                    qkv_tensor_gradient(logits), TARGET_TOKENS * WIDTH, name, "gradient");
-    figures_end(&test);
 }
 
 Test(agreement, label_smoothed_loss)
@@ -217,14 +206,14 @@ static void check_model(const char *name, enum qkv_norm_place place, bool tied)
         .initializer = QKV_INITIALIZER_ZEROS, .init_gain = 1, .embed_init_gain = 1, .tied_softmax = tied};
     set_stack(&config.encoder, place);
     set_stack(&config.decoder, place);
-    struct qkv_error error = {""};
-    cJSON *root = figures_read("attention.json");
+    cJSON *root RELEASED(free_json) = figures_read("attention.json");
     const cJSON *figures = cJSON_GetObjectItem(root, name);
-    struct qkv_model *model = qkv_model_new(&config, SOURCE_TYPES, TARGET_TYPES, QKV_FLOAT64, &error);
+    struct qkv_model *model RELEASED(free_model) =
+        qkv_model_new(&config, SOURCE_TYPES, TARGET_TYPES, QKV_FLOAT64, &error);
     cr_assert(model && figures, "%s: %s", name, error.message);
     figures_set(&model->parameters, figures, name);
-    double *gradients = calloc((size_t)model->parameters.elements, sizeof *gradients);
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    double *gradients RELEASED(free_memory) = calloc((size_t)model->parameters.elements, sizeof *gradients);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
     qkv_graph_bind(graph, &model->parameters, gradients, false);
     struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, &(struct qkv_objective){.smoothing = 0.1},
                                              1.0 / TARGET_TOKENS, NULL);
@@ -233,10 +222,6 @@ static void check_model(const char *name, enum qkv_norm_place place, bool tied)
     qkv_backward(graph, loss, NULL);
     figures_expect(cJSON_GetObjectItem(figures, "output"), qkv_tensor_value(loss), 1, name, "loss");
     figures_expect_gradients(&model->parameters, gradients, figures, name);
-    qkv_graph_free(graph);
-    free(gradients);
-    qkv_model_free(model);
-    cJSON_Delete(root);
 }
 
 Test(agreement, the_loss_and_every_gradient_of_a_model)

@@ -4,14 +4,6 @@
 #include "next_tokens.h"
 #include "tiny.h"
 
-#include "qkv/corpus.h"
-#include "qkv/model.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { SOURCE_SIZE = 9, TARGET_SIZE = 150, FEW = 5, SENTENCES = 4, LONGEST = 12 };
 
 static const enum qkv_network TYPES[] = {QKV_NETWORK_TRANSFORMER, QKV_NETWORK_RECURRENT};
@@ -133,7 +125,7 @@ static const struct {
     {"repetition penalty", {1, 0, 1, LONGEST, .repetition_penalty = 1.5}},
     {"high repetition penalty", {1, 0, 1, LONGEST, .repetition_penalty = 20}},
     {"three constraints",
-     {1, 0, 1, LONGEST, .min_output_length = 9, .no_repeat_ngram = 2, .repetition_penalty = 1.2}},
+     LIST(1, 0, 1, LONGEST, .min_output_length = 9, .no_repeat_ngram = 2, .repetition_penalty = 1.2)},
     {"unknown words", {1, 0, 1, LONGEST, .allow_unknown = true, .no_repeat_ngram = 2}},
 };
 
@@ -143,7 +135,7 @@ Test(constraints, greedy_search_equals_the_plainest_search)
     for (int t = 0; t < 2; t++)
         for (size_t o = 0; o < sizeof GREEDY / sizeof GREEDY[0]; o++) {
             const struct qkv_search_options *options = &GREEDY[o].options;
-            struct setting s = setting_of(TYPES[t], TARGET_SIZE, 3 + o);
+            struct setting s RELEASED(release) = setting_of(TYPES[t], TARGET_SIZE, 3 + o);
             tiny_favour(s.tiny.model, QKV_END, options->min_output_length ? 2 : -2);
             search(&s, (struct qkv_search_options){1, 0, 1, LONGEST});
             struct output plain = {.length = s.found.best[0].length};
@@ -155,7 +147,6 @@ Test(constraints, greedy_search_equals_the_plainest_search)
                 struct output expected = greedy(&s, i, options);
                 expect_output(GREEDY[o].what, &s.found.best[i], &expected, 1e-9);
             }
-            release(&s);
         }
     cr_expect_geq(different, 12, "only %d of 16 searches were affected", different);
 }
@@ -167,7 +158,7 @@ Test(constraints, greedy_search_takes_the_most_probable_of_few_and_of_many_words
     static const struct qkv_search_options PLAIN = {1, 3, 1, 6};
     int finished = 0, cut = 0;
     for (uint64_t seed = 1; seed <= 24; seed++) {
-        struct setting s = setting_of(TYPES[0], seed % 2 ? FEW : TARGET_SIZE, seed);
+        struct setting s RELEASED(release) = setting_of(TYPES[0], seed % 2 ? FEW : TARGET_SIZE, seed);
         tiny_favour(s.tiny.model, QKV_END, seed % 4 < 2 ? 2 : -1);
         tiny_favour(s.tiny.model, QKV_BEGIN, seed % 3 ? 0 : 50);
         search(&s, PLAIN);
@@ -177,7 +168,6 @@ Test(constraints, greedy_search_takes_the_most_probable_of_few_and_of_many_words
             finished += expected.finished && expected.length > 0;
             cut += !expected.finished;
         }
-        release(&s);
     }
     cr_expect(finished > 10 && cut > 10, "%d and %d: both kinds occur", finished, cut);
 }
@@ -260,7 +250,7 @@ Test(constraints, a_beam_equals_the_plainest_beam)
         const int beam = 2 + (int)(seed % 3);
         const enum qkv_dtype dtype = seed % 4 < 2 ? QKV_FLOAT32 : QKV_FLOAT64;
         struct qkv_model *model = tiny_model_of_type(TYPES[seed % 2], SOURCE_SIZE, TARGET_SIZE, dtype, seed);
-        struct setting s = {.tiny = tiny_with(model, SENTENCES, LENGTHS, NULL, 9)};
+        struct setting s RELEASED(release) = {.tiny = tiny_with(model, SENTENCES, LENGTHS, NULL, 9)};
         tiny_favour(s.tiny.model, QKV_END, seed % 3 ? 2.5 : 0);
         tiny_favour(s.tiny.model, QKV_BEGIN, seed % 4 ? 0 : 50);
         search(&s, (struct qkv_search_options){beam, 0, beam, STEPS});
@@ -275,7 +265,6 @@ Test(constraints, a_beam_equals_the_plainest_beam)
             }
             cr_expect(count == beam || !s.found.best[i * beam + count].ids);
         }
-        release(&s);
     }
     cr_expect(finished > 10 && cut > 10, "%d and %d: both kinds occur", finished, cut);
 }
@@ -327,7 +316,7 @@ static int enumerate(const struct setting *s, int64_t sentence, const struct qkv
 static void expect_everything(const char *what, struct qkv_search_options options, int min, int max)
 {
     for (int t = 0; t < 2; t++) {
-        struct setting s = setting_of(TYPES[t], FEW, 4);
+        struct setting s RELEASED(release) = setting_of(TYPES[t], FEW, 4);
         search(&s, options);
         for (int64_t i = 0; i < SENTENCES; i++) {
             struct output all[EVERYTHING];
@@ -339,7 +328,6 @@ static void expect_everything(const char *what, struct qkv_search_options option
             }
             cr_expect(count == EVERYTHING || !s.found.best[i * EVERYTHING + count].ids, "%s", what);
         }
-        release(&s);
     }
 }
 
@@ -378,7 +366,7 @@ Test(constraints, translations_begin_with_their_prefix)
     expect_everything("prefix, 3 words or more", options, 3, EVERYTHING);
     for (int t = 0; t < 2; t++)
         for (int sampled = 0; sampled < 2; sampled++) {
-            struct setting s = setting_of(TYPES[t], TARGET_SIZE, 5);
+            struct setting s RELEASED(release) = setting_of(TYPES[t], TARGET_SIZE, 5);
             const struct qkv_search_options one = {
                 1, 0, 1, 0, .prefixes = prefixes, .sampling = {sampled, 1, 0, 1, 7}};
             search(&s, one);
@@ -387,7 +375,6 @@ Test(constraints, translations_begin_with_their_prefix)
                 cr_expect(!prefixes[i].length ||
                           !memcmp(s.found.best[i].ids, prefixes[i].ids, (size_t)prefixes[i].length * 4));
             }
-            release(&s);
         }
 }
 
@@ -398,7 +385,7 @@ Test(constraints, unknown_words_are_in_translations_only_on_request)
     const struct qkv_ids prefixes[SENTENCES] = {{1, unknown}, {1, unknown}, {1, unknown}, {1, unknown}};
     for (int t = 0; t < 2; t++)
         for (int mode = 0; mode < 3; mode++) { /* greedy, beam, samples */
-            struct setting s = setting_of(TYPES[t], TARGET_SIZE, 5);
+            struct setting s RELEASED(release) = setting_of(TYPES[t], TARGET_SIZE, 5);
             tiny_favour(s.tiny.model, QKV_UNKNOWN, 4);
             struct qkv_search_options options = {
                 mode == 1 ? 3 : 1, 0, 1, LONGEST, .prefixes = prefixes, .sampling = {mode == 2, 1, 0, 1, 7}};
@@ -414,7 +401,6 @@ Test(constraints, unknown_words_are_in_translations_only_on_request)
                 }
                 cr_expect(allowed ? found > 0 : !found, "mode %d: %d", mode, found);
             }
-            release(&s);
         }
 }
 
@@ -422,7 +408,7 @@ Test(constraints, unknown_words_are_in_translations_only_on_request)
 Test(constraints, at_their_limits)
 {
     for (int64_t beam = 1; beam <= 4; beam += 3) {
-        struct setting s = setting_of(QKV_NETWORK_TRANSFORMER, TARGET_SIZE, 6), other = s;
+        struct setting s RELEASED(release) = setting_of(QKV_NETWORK_TRANSFORMER, TARGET_SIZE, 6), other = s;
         other.found = (struct qkv_translations){0};
         search(&s, (struct qkv_search_options){beam, 0.6, beam, LONGEST});
         search(&other, (struct qkv_search_options){beam, 0.6, beam, LONGEST, .no_repeat_ngram = 1000});
@@ -441,7 +427,6 @@ Test(constraints, at_their_limits)
             cr_expect_eq(s.found.best[i].length, WORDS);
             cr_expect(s.found.best[i].finished);
         }
-        release(&s);
     }
 }
 
@@ -457,32 +442,29 @@ Test(constraints, contradictions_are_refused)
         struct qkv_search_options options;
         const char *message;
     } CASES[] = {
-        {{1, 0, 1, 3, .min_output_length = 4},
+        {LIST(1, 0, 1, 3, .min_output_length = 4),
          "min_output_length is 4, but must not exceed max_output_length (3)"},
         {{1, 0, 1, 0, .min_output_length = -1}, "min_output_length is -1, but must be 0 or more"},
         {{1, 0, 1, 0, .no_repeat_ngram = -2}, "no_repeat_ngram is -2, but must be 0 or more"},
         {{1, 0, 1, 0, .repetition_penalty = -1}, "repetition_penalty is -1, but must be between 0 and 1000"},
-        {{1, 0, 1, 0, .repetition_penalty = NAN},
+        {LIST(1, 0, 1, 0, .repetition_penalty = NAN),
          "repetition_penalty is nan, but must be between 0 and 1000"},
         {{1, 0, 1, 0, .length_penalty = (enum qkv_length_penalty)9}, "there is no length penalty of kind 9"},
-        {{1, 0, 1, 4, .prefixes = too_long},
+        {LIST(1, 0, 1, 4, .prefixes = too_long),
          "sentence 1: its prefix has 5 tokens, but a translation has at most 4"},
-        {{1, 0, 1, 4, .prefixes = too_long, .numbers = numbers},
+        {LIST(1, 0, 1, 4, .prefixes = too_long, .numbers = numbers),
          "sentence 20: its prefix has 5 tokens, but a translation has at most 4"},
         {{1, 0, 1, 0, .prefixes = special}, "sentence 0: its prefix holds the id 2, which is no word"},
         {{1, 0, 1, 0, .prefixes = outside}, "sentence 0: its prefix holds the id 150, which is no word"},
-        {{1, 0, 1, 5, .prefixes = negative},
+        {LIST(1, 0, 1, 5, .prefixes = negative),
          "sentence 0: its prefix has -1 tokens, but a translation has at most 5"},
-        {{1, 0, 1, 0, .prefixes = endless},
+        {LIST(1, 0, 1, 0, .prefixes = endless),
          "sentence 0: its prefix has 9223372036854775807 tokens, but a translation has at most 23"},
     };
-    struct setting s = setting_of(QKV_NETWORK_TRANSFORMER, TARGET_SIZE, 6);
-    struct qkv_decoding *decoding = qkv_decoding_new(s.tiny.model);
+    struct setting s RELEASED(release) = setting_of(QKV_NETWORK_TRANSFORMER, TARGET_SIZE, 6);
+    struct qkv_decoding *decoding RELEASED(free_decoding) = qkv_decoding_new(s.tiny.model);
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        struct qkv_error error = {""};
-        cr_expect_eq(qkv_search(decoding, &s.tiny.view, &CASES[i].options, &s.found, &error), QKV_INVALID);
-        cr_expect_str_eq(error.message, CASES[i].message);
+        expect_refusal(qkv_search(decoding, &s.tiny.view, &CASES[i].options, &s.found, &error),
+                       CASES[i].message);
     }
-    qkv_decoding_free(decoding);
-    release(&s);
 }

@@ -1,12 +1,6 @@
 /* qkv_network_check_decoding: decodings that give other numbers than the forced pass are refused; networks.c checks right
  * ones. */
-#include "support.h"
 #include "tiny.h"
-
-#include "qkv/model.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
 
 enum { SIZE = 9 };
 
@@ -18,35 +12,35 @@ static struct qkv_decoding_interface decoding;     /* its own */
 static int calls;                                  /* steps and reorderings since the decoding started */
 
 static enum qkv_status start(struct qkv_decoding *of, const struct qkv_batch_view *batch,
-                             struct qkv_error *error)
+                             struct qkv_error *refusal)
 {
     calls = 0;
-    return right->start(of, batch, error);
+    return right->start(of, batch, refusal);
 }
 
 /* All rows translate sentence 0. */
 static enum qkv_status step_of_one_sentence(struct qkv_decoding *of, int64_t rows, const int32_t *ids,
-                                            const int64_t *sentences, struct qkv_error *error)
+                                            const int64_t *sentences, struct qkv_error *refusal)
 {
     const int64_t first[8] = {0};
     (void)sentences;
-    return right->step(of, rows, ids, first, error);
+    return right->step(of, rows, ids, first, refusal);
 }
 
 /* The third step is fed the tokens of the rows in the opposite order. */
 static enum qkv_status step_with_other_tokens(struct qkv_decoding *of, int64_t rows, const int32_t *ids,
-                                              const int64_t *sentences, struct qkv_error *error)
+                                              const int64_t *sentences, struct qkv_error *refusal)
 {
     int32_t other[8];
     for (int64_t i = 0; i < rows; i++) other[i] = ids[of->step == 2 ? rows - 1 - i : i];
-    return right->step(of, rows, other, sentences, error);
+    return right->step(of, rows, other, sentences, refusal);
 }
 
 static enum qkv_status step_without_memory(struct qkv_decoding *of, int64_t rows, const int32_t *ids,
-                                           const int64_t *sentences, struct qkv_error *error)
+                                           const int64_t *sentences, struct qkv_error *refusal)
 {
-    if (of->step == 1) return qkv_error_set(error, "out of memory for the second step");
-    return right->step(of, rows, ids, sentences, error);
+    if (of->step == 1) return qkv_error_set(refusal, "out of memory for the second step");
+    return right->step(of, rows, ids, sentences, refusal);
 }
 
 static void reorder_nothing(struct qkv_decoding *of, int64_t rows, const int64_t *parents)
@@ -106,12 +100,11 @@ Test(decoding_check, finds_faults)
     };
     struct qkv_model_config config = register_copy();
     for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
-        struct qkv_error error = {""};
         decoding = *right;
         decoding.start = start;
         if (FAULTS[i].step) decoding.step = FAULTS[i].step;
         if (FAULTS[i].reorder) decoding.reorder = FAULTS[i].reorder;
-        struct qkv_model *model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
+        struct qkv_model *model RELEASED(free_model) = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
         enum qkv_status status = qkv_network_check_decoding(model, &error);
         cr_expect_eq(status, *FAULTS[i].begins ? QKV_INVALID : QKV_OK, "fault %d", (int)i);
         cr_expect_eq(strncmp(error.message, FAULTS[i].begins, strlen(FAULTS[i].begins)), 0, "fault %d: %s",
@@ -121,7 +114,6 @@ Test(decoding_check, finds_faults)
         if (ends && strlen(error.message) >= strlen(ends))
             cr_expect_str_eq(error.message + strlen(error.message) - strlen(ends), ends, "fault %d: %s",
                              (int)i, error.message);
-        qkv_model_free(model);
     }
 }
 
@@ -130,7 +122,7 @@ Test(decoding_check, passes_where_nothing_can_be_compared)
 {
     struct qkv_model_config config = register_copy();
     decoding.step = step_of_one_sentence;
-    struct qkv_model *model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
+    struct qkv_model *model RELEASED(free_model) = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
     cr_expect_eq(qkv_network_check_decoding(model, NULL), QKV_INVALID);
     network.decoding = NULL;
     cr_expect_eq(qkv_network_check_decoding(model, NULL), QKV_OK);
@@ -141,5 +133,4 @@ Test(decoding_check, passes_where_nothing_can_be_compared)
     config.encoder.positions.max_length = config.decoder.positions.max_length = 1;
     model = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
     cr_expect_eq(qkv_network_check_decoding(model, NULL), QKV_OK);
-    qkv_model_free(model);
 }

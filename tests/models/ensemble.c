@@ -3,11 +3,6 @@
 #include "tiny.h"
 
 #include "models/network.h"
-#include "qkv/corpus.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
 
 enum { SOURCE_SIZE = 9, TARGET_SIZE = 40, SENTENCES = 9, LONGEST = 10 };
 
@@ -37,17 +32,16 @@ static void make_sources(struct qkv_batch *batch, const struct qkv_model *model,
 Test(ensemble, of_a_model_with_itself_translates_as_the_model)
 {
     for (int type = 0; type < 2; type++) {
-        struct qkv_model *model =
+        struct qkv_model *model RELEASED(free_model) =
             model_of(type ? QKV_NETWORK_RECURRENT : QKV_NETWORK_TRANSFORMER, QKV_FLOAT32, 3);
         const struct qkv_model *models[] = {model, model, model};
-        struct qkv_error error = {""};
-        struct qkv_batch batch = {0};
+        struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
         struct qkv_ids sources[SENTENCES];
         make_sources(&batch, model, sources);
-        struct qkv_translator *alone = qkv_translator_new(model, NULL, &error);
+        struct qkv_translator *alone RELEASED(free_translator) = qkv_translator_new(model, NULL, &error);
         for (int threads = 1; threads <= 3; threads += 2) {
-            struct qkv_workers *workers = qkv_workers_new(threads, &error);
-            struct qkv_translator *together =
+            struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(threads, &error);
+            struct qkv_translator *together RELEASED(free_translator) =
                 qkv_translator_new_ensemble((struct qkv_ensemble){3, models}, workers, &error);
             cr_assert_not_null(together, "%s", error.message);
             for (int k = 0; k < SEARCH_COUNT; k++) {
@@ -59,12 +53,7 @@ Test(ensemble, of_a_model_with_itself_translates_as_the_model)
                     cr_expect_float_eq(a[i].score, b[i].score, 1e-12, "%.17g %.17g", a[i].score, b[i].score);
                 }
             }
-            qkv_translator_free(together);
-            qkv_workers_free(workers);
         }
-        qkv_translator_free(alone);
-        qkv_batch_release(&batch);
-        qkv_model_free(model);
     }
 }
 
@@ -75,7 +64,6 @@ Test(ensemble, averages_probabilities)
                                   model_of(QKV_NETWORK_RECURRENT, QKV_FLOAT32, 4),
                                   model_of(QKV_NETWORK_TRANSFORMER, QKV_FLOAT64, 5)};
     const struct qkv_model *const list[] = {models[0], models[1], models[2]};
-    struct qkv_error error = {""};
     struct qkv_batch batch = {0};
     struct qkv_ids sources[SENTENCES];
     make_sources(&batch, models[0], sources);
@@ -106,41 +94,34 @@ Test(ensemble, averages_probabilities)
 Test(ensemble, has_the_positions_of_the_shortest)
 {
     struct qkv_model_config config = tiny_config();
-    struct qkv_model *longer = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 3);
+    struct qkv_model *longer RELEASED(free_model) =
+        tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 3);
     config.decoder.positions.max_length = 6;
-    struct qkv_model *shorter = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
+    struct qkv_model *shorter RELEASED(free_model) =
+        tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
     const struct qkv_model *const list[] = {longer, shorter};
-    struct qkv_error error = {""};
-    struct qkv_batch batch = {0};
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     struct qkv_ids sources[SENTENCES];
     make_sources(&batch, longer, sources);
-    struct qkv_translator *translator =
+    struct qkv_translator *translator RELEASED(free_translator) =
         qkv_translator_new_ensemble((struct qkv_ensemble){2, list}, NULL, &error);
     const struct qkv_search_options options = {1, 0, 1, 20, .min_output_length = 20};
     const struct qkv_hypothesis *found = tiny_translate(translator, SENTENCES, sources, 4, &options);
     for (int i = 0; i < SENTENCES; i++) cr_expect_eq(found[i].length, 5, "%d", (int)found[i].length);
-    qkv_translator_free(translator);
-    qkv_batch_release(&batch);
-    qkv_model_free(longer);
-    qkv_model_free(shorter);
 }
 
 static void expect_refused(struct qkv_ensemble ensemble, const char *message)
 {
-    struct qkv_error error = {""};
-    cr_expect_null(qkv_translator_new_ensemble(ensemble, NULL, &error));
-    cr_expect_str_eq(error.message, message);
-    cr_expect_null(qkv_decoding_new_ensemble(ensemble, &error));
-    cr_expect_str_eq(error.message, message);
+    expect_refusal(STATUS_OF(qkv_translator_new_ensemble(ensemble, NULL, &error)), message);
+    expect_refusal(STATUS_OF(qkv_decoding_new_ensemble(ensemble, &error)), message);
 }
 
 Test(ensemble, misuse_is_refused)
 {
-    struct qkv_model *model = model_of(QKV_NETWORK_TRANSFORMER, QKV_FLOAT32, 3);
-    struct qkv_model *other =
+    struct qkv_model *model RELEASED(free_model) = model_of(QKV_NETWORK_TRANSFORMER, QKV_FLOAT32, 3);
+    struct qkv_model *other RELEASED(free_model) =
         tiny_model_of_type(QKV_NETWORK_TRANSFORMER, SOURCE_SIZE, TARGET_SIZE + 1, QKV_FLOAT32, 3);
     const struct qkv_model *list[] = {model, other, NULL};
-    struct qkv_error error = {""};
     expect_refused((struct qkv_ensemble){0, list}, "an ensemble needs a model, but has 0");
     expect_refused((struct qkv_ensemble){-1, list}, "an ensemble needs a model, but has -1");
     expect_refused((struct qkv_ensemble){2, NULL}, "an ensemble of 2 models has no array of them");
@@ -149,7 +130,8 @@ Test(ensemble, misuse_is_refused)
                    "model 2 of the ensemble has vocabularies of 9 and 41 entries, "
                    "but the first has 9 and 40");
     list[1] = model;
-    struct qkv_decoding *decoding = qkv_decoding_new_ensemble((struct qkv_ensemble){2, list}, &error);
+    struct qkv_decoding *decoding RELEASED(free_decoding) =
+        qkv_decoding_new_ensemble((struct qkv_ensemble){2, list}, &error);
     cr_assert_not_null(decoding);
     cr_expect_not_null(qkv_decoding_member(decoding, 1));
     cr_expect_null(qkv_decoding_member(decoding, 2));
@@ -159,7 +141,7 @@ Test(ensemble, misuse_is_refused)
     const int32_t begin = QKV_BEGIN, wrong = TARGET_SIZE;
     const int64_t sentence = 0, parents[] = {0, 5};
     cr_expect_null(qkv_decoding_step(decoding, 1, &begin, &sentence, &error));
-    struct qkv_batch batch = {0};
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     struct qkv_ids sources[SENTENCES];
     make_sources(&batch, model, sources);
     const struct qkv_batch_view view = tiny_view(&batch);
@@ -170,32 +152,23 @@ Test(ensemble, misuse_is_refused)
     cr_expect_null(next->log_sum_exp);
     qkv_decoding_reorder(decoding, 2, parents);
     cr_expect_null(qkv_decoding_step(decoding, 1, &begin, &sentence, &error));
-    qkv_decoding_free(decoding);
-    qkv_batch_release(&batch);
-    qkv_model_free(model);
-    qkv_model_free(other);
 }
 
 Test(ensemble, scores_that_are_not_finite_are_reported)
 {
-    struct qkv_model *model = model_of(QKV_NETWORK_TRANSFORMER, QKV_FLOAT32, 3);
-    struct qkv_model *other = model_of(QKV_NETWORK_RECURRENT, QKV_FLOAT32, 3);
+    struct qkv_model *model RELEASED(free_model) = model_of(QKV_NETWORK_TRANSFORMER, QKV_FLOAT32, 3);
+    struct qkv_model *other RELEASED(free_model) = model_of(QKV_NETWORK_RECURRENT, QKV_FLOAT32, 3);
     qkv_parameter_set(&other->parameters, other->output_bias, 4, (double)NAN);
     const struct qkv_model *list[] = {model, other};
-    struct qkv_error error = {""};
-    struct qkv_batch batch = {0};
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     struct qkv_ids sources[SENTENCES];
     const struct qkv_hypothesis *found;
     make_sources(&batch, model, sources);
-    struct qkv_translator *translator =
+    struct qkv_translator *translator RELEASED(free_translator) =
         qkv_translator_new_ensemble((struct qkv_ensemble){2, list}, NULL, &error);
     for (int k = 0; k < SEARCH_COUNT; k++) {
         cr_expect_eq(qkv_translator_run(translator, SENTENCES, sources, 4, &SEARCHES[k], &found, &error),
                      QKV_FAILED);
         cr_expect_not_null(strstr(error.message, "scores of the next token are not finite"));
     }
-    qkv_translator_free(translator);
-    qkv_batch_release(&batch);
-    qkv_model_free(model);
-    qkv_model_free(other);
 }

@@ -4,10 +4,6 @@
 #include "zeroed_head.h"
 
 #include "models/network.h"
-#include "qkv/layers.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
 
 enum { SOURCE_SIZE = 9, TARGET_SIZE = 7 };
 
@@ -21,12 +17,11 @@ static struct qkv_model *model_of(const struct qkv_model_config *config)
 /* The log-probabilities of a batch, and how many there are. */
 static double *log_probabilities(const struct qkv_model *model, int64_t *count)
 {
-    struct qkv_batch batch = {0};
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     tiny_batch(&batch, model, 3, SOURCE, TARGET, 2);
     const struct qkv_batch_view view = tiny_view(&batch);
     double *values = tiny_log_probabilities(model, &view);
     *count = view.target_tokens * model->target_size;
-    qkv_batch_release(&batch);
     return values;
 }
 
@@ -34,23 +29,24 @@ static double *log_probabilities(const struct qkv_model *model, int64_t *count)
 static double difference(const struct qkv_model *model, const struct qkv_model *other)
 {
     int64_t count;
-    double *one = log_probabilities(model, &count), *two = log_probabilities(other, &count), max = 0;
+    double *one RELEASED(free_memory) = log_probabilities(model, &count),
+                *two RELEASED(free_memory) = log_probabilities(other, &count), max = 0;
     for (int64_t i = 0; i < count; i++)
         if (!(one[i] - two[i] <= max && two[i] - one[i] <= max))
             max = one[i] > two[i] ? one[i] - two[i] : two[i] - one[i];
-    free(one);
-    free(two);
     return max;
 }
 
 /* Silences each head in turn, then all. */
 static void expect_silence(const struct qkv_model_config *config, int64_t heads, const char *what)
 {
-    struct qkv_model *complete = model_of(config), *model = model_of(config), *none = model_of(config);
+    struct qkv_model *complete RELEASED(free_model) = model_of(config),
+                               *model RELEASED(free_model) = model_of(config),
+                               *none RELEASED(free_model) = model_of(config);
     cr_assert_eq(qkv_model_head_count(model), heads, "%s", what);
     for (int64_t i = 0; i < heads; i++) {
         const struct qkv_head head = qkv_model_head(model, i);
-        struct qkv_model *zeroed = model_of(config);
+        struct qkv_model *zeroed RELEASED(free_model) = model_of(config);
         scale_head(zeroed, head, 0);
         scale_head(none, head, 0);
         cr_expect_not(qkv_model_is_ablated(model, head));
@@ -61,14 +57,10 @@ static void expect_silence(const struct qkv_model_config *config, int64_t heads,
         tiny_expect_decoding(model, what);
         cr_assert(qkv_model_ablate(model, head, false));
         cr_expect_eq(difference(model, complete), 0, "%s, head %d speaks again", what, (int)i);
-        qkv_model_free(zeroed);
     }
     for (int64_t i = 0; i < heads; i++) qkv_model_ablate(model, qkv_model_head(model, i), true);
     cr_expect_leq(difference(model, none), 1e-12, "%s, no head", what);
     tiny_expect_decoding(model, what);
-    qkv_model_free(complete);
-    qkv_model_free(model);
-    qkv_model_free(none);
 }
 
 Test(heads, silent_heads_of_a_transformer)
@@ -94,16 +86,15 @@ Test(heads, the_silent_head_of_a_recurrent_network)
         config.decoder.input_feeding = feeding;
         expect_silence(&config, 1, feeding ? "input feeding" : "recurrent");
         config.decoder.attention.score = QKV_ATTENTION_SCORE_NONE;
-        struct qkv_model *model = model_of(&config);
+        struct qkv_model *model RELEASED(free_model) = model_of(&config);
         cr_expect_eq(qkv_model_head_count(model), 0);
-        qkv_model_free(model);
     }
 }
 
 Test(heads, are_listed_by_kind_layer_and_number)
 {
     struct qkv_model_config config = tiny_config();
-    struct qkv_model *model = model_of(&config);
+    struct qkv_model *model RELEASED(free_model) = model_of(&config);
     for (int64_t i = 0; i < 12; i++) {
         const struct qkv_head head = qkv_model_head(model, i);
         cr_expect(head.attention == i / 4 && head.layer == i / 2 % 2 + 1 && head.head == i % 2 + 1,
@@ -119,7 +110,6 @@ Test(heads, are_listed_by_kind_layer_and_number)
     }
     cr_expect_eq(qkv_model_head(model, 12).layer, 0);
     cr_expect_eq(qkv_model_head(model, -1).layer, 0);
-    qkv_model_free(model);
 }
 
 /* In the trace, the weights of a silent head stay and its context is 0. */
@@ -127,9 +117,9 @@ Test(heads, a_silent_head_keeps_its_weights)
 {
     struct qkv_model_config config = tiny_config();
     struct qkv_trace trace;
-    struct tiny tiny = tiny_with(model_of(&config), 3, SOURCE, TARGET, 2);
+    struct tiny tiny RELEASED(tiny_release) = tiny_with(model_of(&config), 3, SOURCE, TARGET, 2);
     cr_assert(qkv_model_ablate(tiny.model, (struct qkv_head){QKV_ATTENTION_CROSS, 2, 1}, true));
-    struct qkv_graph *graph = tiny_traced(&tiny, &trace);
+    struct qkv_graph *graph RELEASED(free_graph) = tiny_traced(&tiny, &trace);
     struct qkv_tensor *context = qkv_trace_attention(&trace, QKV_PART_CONTEXT, QKV_ATTENTION_CROSS, 2)->node;
     const double *values = qkv_tensor_value(context);
     for (int64_t i = 0; i < qkv_tensor_count(context); i++)
@@ -140,6 +130,4 @@ Test(heads, a_silent_head_keeps_its_weights)
     double sum = 0;
     for (int64_t j = 0; j < columns; j++) sum += weights[j];
     cr_expect_float_eq(sum, 1, 1e-12);
-    qkv_graph_free(graph);
-    tiny_release(&tiny);
 }

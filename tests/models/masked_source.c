@@ -1,12 +1,6 @@
 /* Masked tokens of the source: nothing attends to them, in the forced pass and in decoding. */
 #include "tiny.h"
 
-#include "qkv/model.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { SOURCE_SIZE = 9, TARGET_SIZE = 7, SENTENCES = 3 };
 
 static const int64_t SOURCE[] = {3, 1, 5}, TARGET[] = {4, 2, 6};
@@ -31,15 +25,13 @@ static struct tiny masked_of(const struct qkv_model_config *config)
 static double change(const struct tiny *tiny, const struct qkv_batch_view *one,
                      const struct qkv_batch_view *other)
 {
-    double *before = tiny_log_probabilities(tiny->model, one),
-           *after = tiny_log_probabilities(tiny->model, other), max = 0;
+    double *before RELEASED(free_memory) = tiny_log_probabilities(tiny->model, one),
+                   *after RELEASED(free_memory) = tiny_log_probabilities(tiny->model, other), max = 0;
     for (int64_t i = 0; i < one->target_tokens * TARGET_SIZE; i++) {
         double by = before[i] > after[i] ? before[i] - after[i] : after[i] - before[i];
         cr_assert(by >= 0 && by < 1e3, "number %d is %g, then %g", (int)i, before[i], after[i]);
         if (by > max) max = by;
     }
-    free(before);
-    free(after);
     return max;
 }
 
@@ -56,20 +48,19 @@ static struct qkv_batch_view with_other_word(const struct qkv_batch_view *view, 
 
 static void expect_decoding(struct tiny *tiny, const char *what)
 {
-    struct qkv_decoding *decoding = qkv_decoding_new(tiny->model);
+    struct qkv_decoding *decoding RELEASED(free_decoding) = qkv_decoding_new(tiny->model);
     struct qkv_batch_view unmasked = tiny->view;
     unmasked.source_masked = NULL;
     tiny_expect_forced(decoding, tiny->model, what, &tiny->view, 1e-12);
     tiny_expect_forced(decoding, tiny->model, what, &unmasked, 1e-12);
     tiny_expect_forced(decoding, tiny->model, what, &tiny->view, 1e-12);
-    qkv_decoding_free(decoding);
 }
 
 /* In a transformer only attention carries a word to others: it does not matter which word is masked. */
 static void expect_transformer(const struct qkv_model_config *config, const char *what)
 {
     int32_t ids[TOKENS];
-    struct tiny tiny = masked_of(config);
+    struct tiny tiny RELEASED(tiny_release) = masked_of(config);
     struct qkv_batch_view unmasked = tiny.view;
     unmasked.source_masked = NULL;
     cr_expect_geq(change(&tiny, &tiny.view, &unmasked), 1e-3, "%s", what);
@@ -82,7 +73,6 @@ static void expect_transformer(const struct qkv_model_config *config, const char
             cr_expect_geq(by, 1e-6, "%s: token %d", what, (int)token);
     }
     expect_decoding(&tiny, what);
-    tiny_release(&tiny);
 }
 
 Test(masked_source, is_unseen_by_a_transformer)
@@ -105,12 +95,11 @@ Test(masked_source, is_unseen_by_a_recurrent_decoder)
     for (int feeding = 0; feeding < 2; feeding++) {
         struct qkv_model_config config = tiny_recurrent_config();
         config.decoder.input_feeding = feeding;
-        struct tiny tiny = masked_of(&config);
+        struct tiny tiny RELEASED(tiny_release) = masked_of(&config);
         struct qkv_batch_view unmasked = tiny.view;
         unmasked.source_masked = NULL;
         cr_expect_geq(change(&tiny, &tiny.view, &unmasked), 1e-3);
         expect_decoding(&tiny, feeding ? "input feeding" : "recurrent");
-        tiny_release(&tiny);
     }
 }
 
@@ -118,12 +107,11 @@ Test(masked_source, is_unseen_by_a_recurrent_decoder)
 Test(masked_source, is_unseen_in_plain_decoding)
 {
     struct qkv_model_config config = tiny_config();
-    struct tiny tiny = masked_of(&config);
+    struct tiny tiny RELEASED(tiny_release) = masked_of(&config);
     struct qkv_network_interface plain = *tiny.model->interface;
     plain.decoding = NULL;
     tiny.model->interface = &plain;
     expect_decoding(&tiny, "plain");
-    tiny_release(&tiny);
 }
 
 /* Filling a batch again ends the mask; a shard has its part of it. */
@@ -131,11 +119,10 @@ Test(masked_source, belongs_to_one_filling_of_a_batch)
 {
     struct qkv_model_config config = tiny_config();
     struct qkv_batch_view shard;
-    struct tiny tiny = masked_of(&config);
+    struct tiny tiny RELEASED(tiny_release) = masked_of(&config);
     qkv_batch_shard(&tiny.batch, 1, 2, &shard);
     cr_assert_gt(shard.first, 0);
     cr_expect_eq(shard.source_masked - MASKED, shard.source - tiny.batch.source);
     tiny_batch(&tiny.batch, tiny.model, SENTENCES, SOURCE, TARGET, 2);
     cr_expect_null(tiny_view(&tiny.batch).source_masked);
-    tiny_release(&tiny);
 }

@@ -6,20 +6,12 @@
 #include "framework/engine/check/check.h"
 #include "metrics/metric.h"
 #include "models/network.h"
-#include "qkv/model.h"
-#include "qkv/trainer.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SOURCE_SIZE = 11, TARGET_SIZE = 9, SENTENCES = 2 };
 
 static const int64_t SOURCE[SENTENCES] = {3, 1}, TARGET[SENTENCES] = {4, 2};
 static struct qkv_model *model;
 static struct qkv_batch batch;
-static struct qkv_error error;
 
 static void setup(void)
 {
@@ -80,14 +72,13 @@ Test(misuse, searches_decodings_and_translations_out_of_range)
     qkv_decoding_free(decoding);
     qkv_translations_release(&translations);
 
-    struct qkv_translator *translator = qkv_translator_new(model, NULL, &error);
+    struct qkv_translator *translator RELEASED(free_translator) = qkv_translator_new(model, NULL, &error);
     const struct qkv_search_options greedy = {.beam_size = 1, .n_best = 1};
     const struct qkv_hypothesis *best;
     cr_expect_eq(qkv_translator_run(translator, -1, NULL, 1, &greedy, &best, &error), QKV_INVALID);
     expect_message("-1 sentences");
     cr_expect_eq(qkv_translator_run(translator, 0, NULL, 0, &greedy, &best, &error), QKV_INVALID);
     expect_message("batches of 0");
-    qkv_translator_free(translator);
 }
 
 /* Every source ends with </s>, and search compares its score, so that both vocabularies need the special tokens. */
@@ -101,38 +92,35 @@ Test(misuse, a_vocabulary_has_the_special_tokens)
     }
     struct qkv_model *least = tiny_model(&config, QKV_SPECIALS, QKV_SPECIALS, QKV_FLOAT32, 1);
     const int64_t no_words = 0;
-    struct tiny tiny = tiny_with(least, 1, &no_words, NULL, 1);
-    struct qkv_translations translations = {0};
+    struct tiny tiny RELEASED(tiny_release) = tiny_with(least, 1, &no_words, NULL, 1);
+    struct qkv_translations translations RELEASED(qkv_translations_release) = {0};
     const struct qkv_search_options options = {
         .beam_size = 1, .n_best = 1, .min_output_length = 1, .allow_unknown = true};
     tiny_search(least, &tiny.view, options, &translations);
-    qkv_translations_release(&translations);
-    tiny_release(&tiny);
 }
 
 Test(misuse, a_decoding_that_has_not_started_has_no_rows_to_reorder)
 {
     const struct qkv_model_config config = tiny_recurrent_config();
-    struct qkv_model *recurrent = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 1);
+    struct qkv_model *recurrent RELEASED(free_model) =
+        tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 1);
     const struct qkv_batch_view view = tiny_view(&batch);
     const int64_t sentences[] = {0};
     const int32_t ids[] = {QKV_BEGIN};
     for (int i = 0; i < 2; i++) {
-        struct qkv_decoding *decoding = qkv_decoding_new(i ? recurrent : model);
+        struct qkv_decoding *decoding RELEASED(free_decoding) = qkv_decoding_new(i ? recurrent : model);
         qkv_decoding_reorder(decoding, 0, NULL);
         cr_expect_null(qkv_decoding_step(decoding, 1, ids, sentences, &error));
         expect_message("has not started");
-        cr_assert_eq(qkv_decoding_start(decoding, &view, 1, 2, false, &error), QKV_OK, "%s", error.message);
+        expect_done(qkv_decoding_start(decoding, &view, 1, 2, false, &error));
         cr_expect_not_null(qkv_decoding_step(decoding, 1, ids, sentences, &error), "%s", error.message);
-        qkv_decoding_free(decoding);
     }
-    qkv_model_free(recurrent);
 }
 
 Test(misuse, numbers_that_name_nothing_give_nothing)
 {
     static const int WRONG[] = {-1, 1000, INT32_MAX, INT32_MIN};
-    struct qkv_scorer scorer = {0};
+    struct qkv_scorer scorer RELEASED(qkv_scorer_release) = {0};
     const char *reference = "a";
     cr_assert_eq(qkv_scorer_add(&scorer, "a", &reference, 1, &error), QKV_OK);
     for (int i = 0; i < 4; i++) {
@@ -143,7 +131,6 @@ Test(misuse, numbers_that_name_nothing_give_nothing)
         cr_expect_str_eq(qkv_bleu_tokenizer_name((enum qkv_bleu_tokenizer)WRONG[i]), "unknown");
         cr_expect_null(qkv_layer_interface((enum qkv_layer_id)WRONG[i]));
     }
-    qkv_scorer_release(&scorer);
 }
 
 Test(misuse, of_explanations_and_maps_of_a_model)
@@ -152,10 +139,11 @@ Test(misuse, of_explanations_and_maps_of_a_model)
     const int32_t ids[] = {4};
     const char *const tokens[] = {"a"};
     const struct qkv_attention_pair good = {{1, ids}, {1, ids}, tokens, tokens, false};
-    struct qkv_attention_collector *collector = qkv_attention_collector_new(model, &error);
+    struct qkv_attention_collector *collector RELEASED(free_attention_collector) =
+        qkv_attention_collector_new(model, &error);
     struct qkv_attention_report report;
     struct qkv_explanation explanation;
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     for (int i = 0; i < 6; i++) {
         struct qkv_attention_pair pair = good;
         (i < 3 ? &pair.source : &pair.target)->length = LENGTHS[i % 3];
@@ -167,8 +155,6 @@ Test(misuse, of_explanations_and_maps_of_a_model)
         cr_expect_eq(qkv_explain_model(model, &good, &options, &arena, &explanation, &error), QKV_INVALID);
         expect_message("there is no attention of kind");
     }
-    qkv_attention_collector_free(collector);
-    qkv_arena_release(&arena);
 }
 
 /* ---- decodings whose batch is gone ---- */
@@ -183,14 +169,13 @@ static void decode(struct qkv_decoding *decoding, bool keeps_batch, double *scor
     static bool masked[] = {false, true, false, false, false, false, true, false, false, false, false};
     static const int32_t IDS[STEPS][SENTENCES] = {{1, 1}, {4, 5}, {6, 4}};
     static const int64_t NUMBERS[SENTENCES] = {0, 1}, SWAPPED[SENTENCES] = {1, 0};
-    struct qkv_batch sources = {0};
+    struct qkv_batch sources RELEASED(qkv_batch_release) = {0};
     tiny_batch(&sources, model, SENTENCES, LONGER, NULL, 6);
     bool *mask = malloc(sizeof masked);
     memcpy(mask, masked, sizeof masked);
     struct qkv_batch_view view = tiny_view(&sources);
     view.source_masked = mask;
-    cr_assert_eq(qkv_decoding_start(decoding, &view, SENTENCES, STEPS, true, &error), QKV_OK, "%s",
-                 error.message);
+    expect_done(qkv_decoding_start(decoding, &view, SENTENCES, STEPS, true, &error));
     if (!keeps_batch) {
         tiny_batch(&sources, model, 1, &SHORT, NULL, 7);
         memset(mask, true, sizeof masked);
@@ -207,7 +192,6 @@ static void decode(struct qkv_decoding *decoding, bool keeps_batch, double *scor
         free(mask);
         mask = NULL;
     }
-    qkv_batch_release(&sources);
     free(mask);
     qkv_decoding_free(decoding);
 }
@@ -257,7 +241,7 @@ Test(misuse, of_networks_kinds_and_stacks)
         cr_expect(!inputs.embedding && !inputs.positions, "stack %d", WRONG[i]);
         struct qkv_model_config config = tiny_config();
         config.network = config.settings = NULL;
-        cr_expect_eq(qkv_network_check(&config, &error), QKV_OK, "%s", error.message);
+        expect_done(qkv_network_check(&config, &error));
         config.encoder.type = (enum qkv_network)WRONG[i];
         cr_expect_eq(qkv_network_check(&config, &error), QKV_INVALID);
         expect_message("model.encoder.type: there is no network of type");
@@ -284,7 +268,7 @@ Test(misuse, attention_with_buckets_needs_relative_positions)
     for (int has_positions = 0; has_positions < 2; has_positions++) {
         const struct qkv_positions_options rotary = {QKV_POSITION_ROTARY, 3, 2, 100, {0}};
         struct qkv_positions positions;
-        struct qkv_parameters parameters = {0};
+        struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
         struct qkv_multi_head layer;
         qkv_positions_init(&positions, &parameters, &rotary, "positions");
         const struct qkv_multi_head_options options = {.rule = {.heads = 2, .buckets = 6, .max_distance = 8},
@@ -294,7 +278,7 @@ Test(misuse, attention_with_buckets_needs_relative_positions)
                                                        .positions = has_positions ? &positions : NULL};
         qkv_multi_head_init(&layer, &parameters, &options, "attention");
         cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_OK);
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
         qkv_graph_bind(graph, &parameters, NULL, false);
         struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(3, 4));
         const struct qkv_segments segments = {1, START, LENGTH};
@@ -305,7 +289,5 @@ Test(misuse, attention_with_buckets_needs_relative_positions)
         expect_message(
             "there are 6 buckets, but no bias: set attention.bias to a tensor [6, 2], or give the layer "
             "relative positions");
-        qkv_graph_free(graph);
-        qkv_parameters_release(&parameters);
     }
 }

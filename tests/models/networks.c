@@ -1,16 +1,9 @@
 /* Networks from outside the library: registering them, their settings, and that decoding, search, silencing, and attention
  * maps work with them. */
 #include "own_network.h"
-#include "support.h"
 #include "tiny.h"
 
 #include "models/network.h"
-#include "qkv/attention_map.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SIZE = 9 };
 
@@ -25,14 +18,11 @@ static struct qkv_model_config config_of(const char *network, const char *settin
 /* Expects the model to be refused with this message. */
 static void expect_refused(const struct qkv_model_config *config, const char *message)
 {
-    struct qkv_error error = {""};
-    cr_expect_null(qkv_model_new(config, SIZE, SIZE, QKV_FLOAT32, &error));
-    cr_expect_str_eq(error.message, message);
+    expect_refusal(STATUS_OF(qkv_model_new(config, SIZE, SIZE, QKV_FLOAT32, &error)), message);
 }
 
 static void expect_unregistered(const struct qkv_network_interface *network, const char *message)
 {
-    struct qkv_error error = {""};
     cr_expect_eq(qkv_network_register(network, &error), QKV_INVALID);
     cr_expect_eq(strncmp(error.message, message, strlen(message)), 0, "%s, not %s", error.message, message);
 }
@@ -114,9 +104,8 @@ Test(networks, are_checked_before_any_text_is_read)
             "calls qkv_network_register (qkv/model.h)"));
     own_network_register();
     struct qkv_model_config config = config_of("own", "gain=3");
-    struct qkv_error error = {""};
-    cr_expect_eq(qkv_network_check(&config, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "model.settings: gain must be a number from 0.5 to 2, not '3'");
+    expect_refusal(qkv_network_check(&config, &error),
+                   "model.settings: gain must be a number from 0.5 to 2, not '3'");
     config = config_of("own", "gain=2");
     cr_expect_eq(qkv_network_check(&config, &error), QKV_OK);
     config = config_of("", "");
@@ -134,10 +123,10 @@ Test(networks, say_why_a_config_cannot_be)
     expect_refused(&config, "network own: a width of 7 is odd");
 }
 
-static void *declare_nothing(struct qkv_model *model, struct qkv_error *error)
+static void *declare_nothing(struct qkv_model *model, struct qkv_error *refusal)
 {
     (void)model;
-    (void)error;
+    (void)refusal;
     return NULL;
 }
 
@@ -262,17 +251,13 @@ Test(networks, say_what_is_wrong_with_forward)
     network.forward = mistaken_forward;
     cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
     const int64_t SOURCE[] = {3}, TARGET[] = {4};
-    struct tiny tiny = tiny_with(model_of("wrong", QKV_FLOAT32), 1, SOURCE, TARGET, 1);
+    struct tiny tiny RELEASED(tiny_release) = tiny_with(model_of("wrong", QKV_FLOAT32), 1, SOURCE, TARGET, 1);
     for (mistaken = 0; mistaken < sizeof MISTAKES / sizeof MISTAKES[0]; mistaken++) {
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
-        struct qkv_error error = {""};
+        struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
         qkv_graph_bind(graph, &tiny.model->parameters, NULL, false);
         cr_expect_null(qkv_model_loss(tiny.model, graph, &tiny.view, NULL, 1, NULL));
-        cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
-        cr_expect_str_eq(error.message, MISTAKES[mistaken].message);
-        qkv_graph_free(graph);
+        expect_refusal(qkv_graph_check(graph, &error), MISTAKES[mistaken].message);
     }
-    tiny_release(&tiny);
 }
 
 /* The hidden states of the network `own`, of which row i is moved by `offset` rows, within its sentence or beyond it. */
@@ -306,9 +291,8 @@ Test(networks, that_look_ahead_or_mix_sentences_are_refused)
     struct qkv_network_interface network = own_network("moved");
     network.forward = moved_forward;
     cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
-    struct qkv_model *model = model_of("moved", QKV_FLOAT32);
+    struct qkv_model *model RELEASED(free_model) = model_of("moved", QKV_FLOAT32);
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        struct qkv_error error = {""};
         move.offset = CASES[i].offset;
         move.crosses = CASES[i].crosses;
         enum qkv_status status = qkv_network_check_forward(model, &error);
@@ -316,7 +300,6 @@ Test(networks, that_look_ahead_or_mix_sentences_are_refused)
         const char *message = CASES[i].message ? CASES[i].message : "";
         cr_expect_not_null(strstr(error.message, message), "case %d: %s", (int)i, error.message);
     }
-    qkv_model_free(model);
 }
 
 /* Those of the library obey the rules. Plain decoding gives the probabilities of the forced pass, for any network. */
@@ -331,17 +314,14 @@ Test(networks, decode_without_a_decoding_of_their_own)
                  {"transformer", tiny_config()},
                  {"recurrent", tiny_recurrent_config()}};
     for (int i = 0; i < 3; i++) {
-        struct tiny tiny =
+        struct tiny tiny RELEASED(tiny_release) =
             tiny_with(tiny_model(&CASES[i].config, SIZE, SIZE, QKV_FLOAT64, 3), 3, SOURCE, TARGET, 1);
-        struct qkv_error error = {""};
-        struct qkv_decoding *plain = qkv_decoding_new_plain(tiny.model);
+        struct qkv_decoding *plain RELEASED(free_decoding) = qkv_decoding_new_plain(tiny.model);
         tiny_expect_forced(plain, tiny.model, CASES[i].name, &tiny.view, 1e-12);
         cr_expect_eq(qkv_network_check_forward(tiny.model, &error), QKV_OK, "%s: %s", CASES[i].name,
                      error.message);
         cr_expect_eq(qkv_network_check_decoding(tiny.model, &error), QKV_OK, "%s: %s", CASES[i].name,
                      error.message);
-        qkv_decoding_free(plain);
-        tiny_release(&tiny);
     }
 }
 
@@ -373,12 +353,9 @@ Test(networks, draw_maps_and_silence_heads)
 
     cr_assert_eq(qkv_model_head_count(model), 2);
     const int64_t SOURCE[] = {3}, TARGET[] = {2};
-    struct tiny tiny = tiny_with(model, 1, SOURCE, TARGET, 1);
-    double *before = tiny_log_probabilities(model, &tiny.view);
+    struct tiny tiny RELEASED(tiny_release) = tiny_with(model, 1, SOURCE, TARGET, 1);
+    double *before RELEASED(free_memory) = tiny_log_probabilities(model, &tiny.view);
     cr_assert(qkv_model_ablate(model, qkv_model_head(model, 1), true));
-    double *after = tiny_log_probabilities(model, &tiny.view);
+    double *after RELEASED(free_memory) = tiny_log_probabilities(model, &tiny.view);
     cr_expect_gt(fabs(before[0] - after[0]), 1e-6);
-    free(before);
-    free(after);
-    tiny_release(&tiny);
 }

@@ -3,10 +3,6 @@
 
 #include "framework/engine/graph/internal.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { SOURCE_SIZE = 11, TARGET_SIZE = 9 };
 static const struct qkv_objective R_DROP = {.smoothing = 0.1, .r_drop = 3}, PLAIN = {.smoothing = 0.1},
                                   SIMCUT = {.smoothing = 0.1, .simcut = 3, .simcut_rate = 0.4};
@@ -95,28 +91,27 @@ static void count(void *context, const struct qkv_tensor *tensor, bool backward)
 static double compute(const struct tiny *subject, loss_of *build, const struct qkv_random *random,
                       double *gradients, int *nodes)
 {
-    struct qkv_error error = {""};
     const struct qkv_observer observer = {count, nodes};
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
     *nodes = 0;
     qkv_graph_observe(graph, &observer);
     qkv_graph_set_dropout(graph, random);
     qkv_graph_bind(graph, &subject->model->parameters, gradients, false);
     struct qkv_tensor *loss = build(subject, graph);
-    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_graph_check(graph, &error));
     qkv_forward(graph);
     qkv_backward(graph, loss, NULL);
     double value = qkv_tensor_scalar(loss);
-    qkv_graph_free(graph);
     return value;
 }
 
 static void expect_objective(enum qkv_network network, loss_of *pair, loss_of *pair_parts)
 {
     const struct qkv_random random = {.seed = 8, .step = 2};
-    struct tiny subject = make_subject(network);
+    struct tiny subject RELEASED(tiny_release) = make_subject(network);
     int64_t size = subject.model->parameters.elements;
-    double *fused = calloc((size_t)size, sizeof *fused), *parts = calloc((size_t)size, sizeof *parts);
+    double *fused RELEASED(free_memory) = calloc((size_t)size, sizeof *fused),
+                  *parts RELEASED(free_memory) = calloc((size_t)size, sizeof *parts);
     int nodes, plain_nodes;
     double loss = compute(&subject, pair, &random, fused, &nodes);
     double plain = compute(&subject, one_pass, &random, parts, &plain_nodes);
@@ -130,9 +125,6 @@ static void expect_objective(enum qkv_network network, loss_of *pair, loss_of *p
     cr_expect_eq(loss, compute(&subject, one_pass, NULL, parts, &plain_nodes));
     cr_expect_eq(nodes, plain_nodes);
     for (int64_t i = 0; i < size; i++) cr_assert_eq(fused[i], parts[i]);
-    free(fused);
-    free(parts);
-    tiny_release(&subject);
 }
 
 Test(objective, r_drop_is_two_passes_and_their_divergences)
@@ -157,10 +149,10 @@ Test(objective, simcut_cuts_tokens_of_both_sides_off)
 {
     const struct qkv_random random = {.seed = 8, .step = 2};
     for (int network = 0; network < 2; network++) {
-        struct tiny subject = make_subject((enum qkv_network)network);
+        struct tiny subject RELEASED(tiny_release) = make_subject((enum qkv_network)network);
         int cutoffs = 0;
         const struct qkv_observer observer = {count_cutoffs, &cutoffs};
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+        struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
         qkv_graph_observe(graph, &observer);
         qkv_graph_set_dropout(graph, &random);
         qkv_graph_bind(graph, &subject.model->parameters, NULL, false);
@@ -168,7 +160,5 @@ Test(objective, simcut_cuts_tokens_of_both_sides_off)
         cr_expect_eq(qkv_graph_token_cutoff(graph), 0);
         qkv_forward(graph);
         cr_expect_eq(cutoffs, 2, "%d", cutoffs);
-        qkv_graph_free(graph);
-        tiny_release(&subject);
     }
 }

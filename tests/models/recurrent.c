@@ -1,16 +1,8 @@
 /* Recurrent networks, for every cell and score, with and without input feeding: decoding gives the probabilities of the
  * forced pass, sentences do not affect each other, and the trace holds the attention. */
 #include "models/network.h"
-#include "qkv/corpus.h"
-#include "qkv/graph.h"
-#include "qkv/model.h"
 
 #include "tiny.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct variant {
     const char *name;
@@ -61,13 +53,11 @@ Test(recurrent, decoding_gives_the_probabilities_of_the_forced_pass)
 {
     for (int v = 0; v < VARIANT_COUNT; v++)
         for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
-            struct qkv_model *model = model_of(&VARIANTS[v], (enum qkv_dtype)dtype);
-            struct qkv_error error = {""};
+            struct qkv_model *model RELEASED(free_model) = model_of(&VARIANTS[v], (enum qkv_dtype)dtype);
             tiny_expect_decoding(model, VARIANTS[v].name);
             /* Sentences must not see each other. */
             cr_expect_eq(qkv_network_check_forward(model, &error), QKV_OK, "%s: %s", VARIANTS[v].name,
                          error.message);
-            qkv_model_free(model);
         }
 }
 
@@ -88,22 +78,21 @@ static double change_by_first_word(bool reverse)
     const struct variant variant = {"",    QKV_CELL_LSTM, QKV_ATTENTION_SCORE_GENERAL, false,
                                     false, reverse,       QKV_INIT_HIDDEN_ZERO,        1};
     static const int64_t SOURCE[] = {5}, TARGET[] = {3};
-    struct tiny tiny = tiny_with(model_of(&variant, QKV_FLOAT64), 1, SOURCE, TARGET, 2);
+    struct tiny tiny RELEASED(tiny_release) =
+        tiny_with(model_of(&variant, QKV_FLOAT64), 1, SOURCE, TARGET, 2);
     double proportion[2][6], moved = 0;
     for (int changed = 0; changed < 2; changed++) {
         struct qkv_trace trace;
         if (changed) tiny.batch.source[0] = tiny.batch.source[0] == 5 ? 6 : 5;
-        struct qkv_graph *graph = tiny_traced(&tiny, &trace);
+        struct qkv_graph *graph RELEASED(free_graph) = tiny_traced(&tiny, &trace);
         int64_t rows, columns;
         const double *weights = qkv_attention_weights_of(cross_weights(&trace), 0, 0, &rows, &columns);
         cr_assert_eq(columns, 6);
         for (int j = 0; j < 6; j++) proportion[changed][j] = weights[j] / weights[5];
-        qkv_graph_free(graph);
     }
     for (int j = 1; j < 5; j++) moved = fmax(moved, fabs(proportion[0][j] / proportion[1][j] - 1));
     cr_expect(fabs(proportion[0][0] / proportion[1][0] - 1) > 1e-3,
               "the weight of the changed word does not change");
-    tiny_release(&tiny);
     return moved;
 }
 

@@ -2,13 +2,6 @@
  * with the plainest ones. */
 #include "tiny.h"
 
-#include "qkv/corpus.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { SOURCE_SIZE = 9, TARGET_SIZE = 5, MANY = 5 };
 
 static const int64_t LENGTHS[MANY] = {3, 0, 5, 2, 4};
@@ -26,14 +19,12 @@ static double log_probability(const struct tiny *tiny, int64_t s, const struct q
     const struct qkv_ids source = {tiny->view.source_length[s] - 1,
                                    tiny->view.source + tiny->view.source_start[s]},
                          target = {h->length, h->ids};
-    struct qkv_batch one = {0};
+    struct qkv_batch one RELEASED(qkv_batch_release) = {0};
     cr_assert_eq(qkv_batch_make(&one, 1, &source, &target, NULL), QKV_OK);
     struct qkv_batch_view view = tiny_view(&one);
-    double *forced = tiny_log_probabilities(tiny->model, &view), sum = 0;
+    double *forced RELEASED(free_memory) = tiny_log_probabilities(tiny->model, &view), sum = 0;
     for (int64_t t = 0; t < h->length + h->finished; t++)
         sum += forced[t * TARGET_SIZE + view.target_output[t]];
-    free(forced);
-    qkv_batch_release(&one);
     return sum;
 }
 
@@ -42,8 +33,8 @@ Test(search, hypotheses_are_sorted_distinct_and_scored_right)
     const struct qkv_model_config config = tiny_config();
     for (uint64_t seed = 1; seed <= 6; seed++)
         for (int64_t beam = 1; beam <= 5; beam++) {
-            struct tiny tiny = tiny_of(&config, 4, LENGTHS, seed);
-            struct qkv_translations found = {0};
+            struct tiny tiny RELEASED(tiny_release) = tiny_of(&config, 4, LENGTHS, seed);
+            struct qkv_translations found RELEASED(qkv_translations_release) = {0};
             const int64_t limit = 1 + (int64_t)seed;
             tiny_search(tiny.model, &tiny.view, (struct qkv_search_options){beam, 0.6, beam, limit}, &found);
             for (int64_t s = 0; s < 4; s++) {
@@ -64,8 +55,6 @@ Test(search, hypotheses_are_sorted_distinct_and_scored_right)
                     }
                 }
             }
-            qkv_translations_release(&found);
-            tiny_release(&tiny);
         }
 }
 
@@ -76,10 +65,11 @@ Test(search, unscored_translations_are_the_same)
     const struct qkv_model_config config = tiny_config();
     int finished = 0, cut = 0;
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        struct tiny tiny = tiny_of(&config, MANY, LENGTHS, seed);
+        struct tiny tiny RELEASED(tiny_release) = tiny_of(&config, MANY, LENGTHS, seed);
         tiny_favour(tiny.model, QKV_END, 1);
         for (int64_t beam = 1; beam <= 3; beam += 2) {
-            struct qkv_translations scored = {0}, skip_scores = {0};
+            struct qkv_translations scored RELEASED(qkv_translations_release) = {0},
+                                           skip_scores RELEASED(qkv_translations_release) = {0};
             tiny_search(tiny.model, &tiny.view, (struct qkv_search_options){beam, 0.6, 1, 6, false}, &scored);
             tiny_search(tiny.model, &tiny.view, (struct qkv_search_options){beam, 0.6, 1, 6, true},
                         &skip_scores);
@@ -92,10 +82,7 @@ Test(search, unscored_translations_are_the_same)
                 finished += beam == 1 && a->finished;
                 cut += beam == 1 && !a->finished;
             }
-            qkv_translations_release(&scored);
-            qkv_translations_release(&skip_scores);
         }
-        tiny_release(&tiny);
     }
     cr_expect(finished > 5 && cut > 5, "%d and %d: both kinds occur", finished, cut);
 }
@@ -103,12 +90,10 @@ Test(search, unscored_translations_are_the_same)
 Test(search, no_sentences_no_translations)
 {
     const struct qkv_model_config config = tiny_config();
-    struct tiny tiny = tiny_of(&config, 0, NULL, 3);
-    struct qkv_translations found = {0};
+    struct tiny tiny RELEASED(tiny_release) = tiny_of(&config, 0, NULL, 3);
+    struct qkv_translations found RELEASED(qkv_translations_release) = {0};
     tiny_search(tiny.model, &tiny.view, (struct qkv_search_options){4, 0.6, 4, 0}, &found);
     cr_expect_eq(found.count, 0);
-    qkv_translations_release(&found);
-    tiny_release(&tiny);
 }
 
 Test(search, lengths_stay_within_their_limits)
@@ -131,15 +116,13 @@ Test(search, lengths_stay_within_their_limits)
             struct qkv_model_config config = tiny_config();
             config.decoder.positions.max_length = CASES[i].target_positions;
             config.encoder.positions.max_length = CASES[i].source_positions;
-            struct tiny tiny = tiny_of(&config, 1, LENGTHS, 4);
-            struct qkv_translations found = {0};
+            struct tiny tiny RELEASED(tiny_release) = tiny_of(&config, 1, LENGTHS, 4);
+            struct qkv_translations found RELEASED(qkv_translations_release) = {0};
             tiny_favour(tiny.model, QKV_END, CASES[i].end);
             tiny_search(tiny.model, &tiny.view, (struct qkv_search_options){beam, 0.6, beam, CASES[i].limit},
                         &found);
             cr_expect_eq(found.best[0].length, CASES[i].length, "%s: %d", CASES[i].what,
                          (int)found.best[0].length);
             cr_expect_eq(found.best[0].finished, CASES[i].end > 0, "%s", CASES[i].what);
-            qkv_translations_release(&found);
-            tiny_release(&tiny);
         }
 }

@@ -3,17 +3,12 @@
 
 #include "tiny.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Gradients of all parameters for one batch, [elements] on the heap, and the bytes of the graph. */
 static float *gradients_of(const struct qkv_model *model, const struct qkv_batch_view *view, bool share,
                            size_t *bytes)
 {
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
     const struct qkv_random random = {.seed = 4};
-    struct qkv_error error = {""};
     float *gradients = calloc((size_t)model->parameters.elements, sizeof *gradients);
     qkv_graph_share_memory(graph, share);
     qkv_graph_bind(graph, &model->parameters, gradients, false);
@@ -23,12 +18,11 @@ static float *gradients_of(const struct qkv_model *model, const struct qkv_batch
         struct qkv_tensor *loss =
             qkv_model_loss(model, graph, view, &(struct qkv_objective){.smoothing = 0.1}, 1, NULL);
         qkv_graph_plan(graph, loss);
-        cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+        expect_done(qkv_graph_check(graph, &error));
         qkv_forward(graph);
         qkv_backward(graph, loss, NULL);
     }
     *bytes = qkv_graph_peak_bytes(graph);
-    qkv_graph_free(graph);
     return gradients;
 }
 
@@ -39,16 +33,14 @@ static void expect_same(enum qkv_norm_place place, bool tied)
     config.encoder.dropout = config.decoder.dropout = config.decoder.attention.dropout = 0.2;
     config.tied_softmax = tied;
     static const int64_t SOURCE[] = {7, 1, 12, 5}, TARGET[] = {3, 9, 4, 16};
-    struct tiny tiny = tiny_with(tiny_model(&config, 11, 13, QKV_FLOAT32, 3), 4, SOURCE, TARGET, 8);
+    struct tiny tiny RELEASED(tiny_release) =
+        tiny_with(tiny_model(&config, 11, 13, QKV_FLOAT32, 3), 4, SOURCE, TARGET, 8);
     size_t separate, shared;
-    float *one = gradients_of(tiny.model, &tiny.view, false, &separate),
-          *other = gradients_of(tiny.model, &tiny.view, true, &shared);
+    float *one RELEASED(free_memory) = gradients_of(tiny.model, &tiny.view, false, &separate),
+               *other RELEASED(free_memory) = gradients_of(tiny.model, &tiny.view, true, &shared);
     cr_expect_eq(memcmp(one, other, (size_t)tiny.model->parameters.elements * sizeof *one), 0,
                  "norm %d, tied %d", place, tied);
     cr_expect_lt(shared, separate * 3 / 4, "%zu bytes of %zu", shared, separate);
-    free(one);
-    free(other);
-    tiny_release(&tiny);
 }
 
 Test(sharing, gradients_are_the_same_in_less_memory)
@@ -167,7 +159,7 @@ static const struct {
 static void run_chain(unary *op, bool share, double *loss, double gradient[NUMBERS])
 {
     const struct qkv_random random = {.seed = 9};
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
     qkv_graph_share_memory(graph, share);
     qkv_graph_set_dropout(graph, &random);
     struct qkv_tensor *x = numbers(graph, ROWS, COLUMNS);
@@ -183,7 +175,6 @@ static void run_chain(unary *op, bool share, double *loss, double gradient[NUMBE
     }
     *loss = qkv_tensor_scalar(y);
     qkv_tensor_read_gradient(x, gradient);
-    qkv_graph_free(graph);
 }
 
 Test(sharing, results_that_overwrite_inputs_are_the_same)
@@ -201,7 +192,7 @@ Test(sharing, several_norms_need_the_memory_of_one)
 {
     size_t added[2];
     for (int more = 0; more < 2; more++) {
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
         qkv_graph_share_memory(graph, true);
         struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(64, 48));
         for (int i = 0; i < (more ? 6 : 2); i++) x = square(graph, norm(graph, x));
@@ -209,7 +200,6 @@ Test(sharing, several_norms_need_the_memory_of_one)
         size_t before = qkv_graph_peak_bytes(graph);
         qkv_graph_plan(graph, x);
         added[more] = qkv_graph_peak_bytes(graph) - before;
-        qkv_graph_free(graph);
     }
     cr_expect_eq(added[1] - added[0], 4 * 64 * 48 * sizeof(float), "%zu bytes for four more squares",
                  added[1] - added[0]);
@@ -235,7 +225,7 @@ Test(sharing, norms_are_recomputed_once)
     for (int share = 0; share < 2; share++) {
         struct counter norms = {"layer_norm", {0, 0}};
         const struct qkv_observer observer = {count_runs, &norms};
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+        struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
         qkv_graph_share_memory(graph, share);
         qkv_graph_observe(graph, &observer);
         struct qkv_tensor *y = numbers(graph, ROWS, COLUMNS);
@@ -252,7 +242,6 @@ Test(sharing, norms_are_recomputed_once)
         cr_expect_eq(norms.runs[0], share ? 5 + 3 : 5, "%d", norms.runs[0]);
         cr_expect_eq(norms.runs[1], 4);
         qkv_tensor_read(y, found[share]);
-        qkv_graph_free(graph);
     }
     cr_expect_eq(memcmp(found[0], found[1], sizeof found[0]), 0);
 }
@@ -266,7 +255,7 @@ static void run_attentions(int64_t rows, bool share, struct counter *counter,
     const struct qkv_attention attention = {.rule = {.heads = 2, .dropout = 0.2}};
     const struct qkv_random random = {.seed = 9};
     const struct qkv_observer observer = {count_runs, counter};
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
     qkv_graph_share_memory(graph, share);
     qkv_graph_set_dropout(graph, &random);
     qkv_graph_observe(graph, &observer);
@@ -278,7 +267,6 @@ static void run_attentions(int64_t rows, bool share, struct counter *counter,
     qkv_backward(graph, y, NULL);
     cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
     qkv_tensor_read_gradient(x, gradient);
-    qkv_graph_free(graph);
 }
 
 /* Backward recomputes the results of attention if they have at least 8 columns for each key. */
@@ -303,7 +291,7 @@ Test(sharing, gradients_reuse_the_workspace_of_the_loss)
     static const int32_t LABELS[TOKENS] = {3, 699, 0, 511, 512, 3};
     size_t added[2];
     for (int share = 0; share < 2; share++) {
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
         qkv_graph_share_memory(graph, share);
         struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(TOKENS, WIDTH)),
                           *weight = qkv_variable(graph, QKV_SHAPE(WIDTH, CLASSES));
@@ -313,7 +301,6 @@ Test(sharing, gradients_reuse_the_workspace_of_the_loss)
         size_t before = qkv_graph_peak_bytes(graph);
         qkv_graph_plan(graph, loss);
         added[share] = qkv_graph_peak_bytes(graph) - before;
-        qkv_graph_free(graph);
     }
     cr_expect_eq(added[0], 0, "%zu bytes", added[0]);
     cr_expect_eq(added[1], (2 * TOKENS * WIDTH + WIDTH * CLASSES) * sizeof(float) + 64,
@@ -328,7 +315,7 @@ Test(sharing, gradients_reuse_the_workspace_of_the_loss)
 static void forward_chain(unary *op, bool share, double found[3][NUMBERS])
 {
     const struct qkv_random random = {.seed = 9};
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
     qkv_graph_set_gradients(graph, false);
     qkv_graph_share_memory(graph, share);
     qkv_graph_set_dropout(graph, &random);
@@ -348,7 +335,6 @@ static void forward_chain(unary *op, bool share, double found[3][NUMBERS])
     qkv_tensor_read(y, found[0]);
     qkv_tensor_read(unused, found[1]);
     qkv_tensor_read(later, found[2]);
-    qkv_graph_free(graph);
 }
 
 Test(sharing, forward_without_gradients_gives_the_same)
@@ -366,7 +352,7 @@ Test(sharing, forward_without_gradients_needs_the_memory_of_two)
 {
     size_t bytes[2];
     for (int more = 0; more < 2; more++) {
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
         qkv_graph_set_gradients(graph, false);
         qkv_graph_share_memory(graph, true);
         struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(64, 64)), *weight = x;
@@ -376,7 +362,6 @@ Test(sharing, forward_without_gradients_needs_the_memory_of_two)
         before = qkv_graph_peak_bytes(graph);
         qkv_graph_plan(graph, x);
         bytes[more] = qkv_graph_peak_bytes(graph) - before;
-        qkv_graph_free(graph);
     }
     /* The two alternate; the last one holds the result. */
     cr_expect_eq(bytes[0], 2 * 64 * 64 * sizeof(float), "%zu bytes of three", bytes[0]);

@@ -3,11 +3,6 @@
 #include "tiny.h"
 
 #include "models/network.h"
-#include "qkv/layers.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
 
 enum { SOURCE_TOKENS = 6, TARGET_TOKENS = 9, WIDTH = 8 }; /* two sentences, with </s> */
 
@@ -126,11 +121,11 @@ static void expect_embeddings(const struct pass *pass, enum qkv_stack_id stack)
     const struct qkv_parameter *table = qkv_model_inputs(pass->tiny.model, stack).embedding->table;
     const int32_t *ids = encoder ? pass->tiny.batch.source : pass->tiny.batch.target_input;
     int64_t rows = encoder ? SOURCE_TOKENS : TARGET_TOKENS, width = table->shape.size[1];
-    double *values = values_of(qkv_trace_stack(&pass->trace, QKV_PART_EMBEDDING, stack)->node, rows, width);
+    double *values RELEASED(free_memory) =
+        values_of(qkv_trace_stack(&pass->trace, QKV_PART_EMBEDDING, stack)->node, rows, width);
     for (int64_t i = 0; i < rows * width; i++)
         cr_assert_eq(values[i], qkv_parameter_get(&pass->tiny.model->parameters, table,
                                                   ids[i / width] * width + i % width));
-    free(values);
 }
 
 Test(trace, a_recurrent_network_records_every_role)

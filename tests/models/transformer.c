@@ -4,12 +4,6 @@
 
 #include "framework/engine/graph/internal.h"
 #include "models/network.h"
-#include "qkv/model.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SOURCE_SIZE = 9, TARGET_SIZE = 7 };
 
@@ -75,15 +69,13 @@ Test(transformer, decoding_gives_the_probabilities_of_the_forced_pass)
 {
     for (int v = 0; v < VARIANT_COUNT; v++)
         for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
-            struct qkv_model *model = model_of(&VARIANTS[v], (enum qkv_dtype)dtype);
-            struct qkv_error error = {""};
+            struct qkv_model *model RELEASED(free_model) = model_of(&VARIANTS[v], (enum qkv_dtype)dtype);
             tiny_expect_decoding(model, VARIANTS[v].name);
             /* Rows that split and end, and sentences that must not see each other. */
             cr_expect_eq(qkv_network_check_decoding(model, &error), QKV_OK, "%s: %s", VARIANTS[v].name,
                          error.message);
             cr_expect_eq(qkv_network_check_forward(model, &error), QKV_OK, "%s: %s", VARIANTS[v].name,
                          error.message);
-            qkv_model_free(model);
         }
 }
 
@@ -100,12 +92,12 @@ Test(transformer, decodings_that_do_not_fit_are_refused)
     };
     struct qkv_model_config config = tiny_config();
     config.encoder.positions.max_length = 5;
-    struct qkv_model *model = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 1);
-    struct qkv_decoding *decoding = qkv_decoding_new(model);
-    struct qkv_batch batch = {0};
+    struct qkv_model *model RELEASED(free_model) =
+        tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 1);
+    struct qkv_decoding *decoding RELEASED(free_decoding) = qkv_decoding_new(model);
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     cr_expect_eq(qkv_model_max_length(model), 5);
     for (int i = 0; i < 3; i++) {
-        struct qkv_error error = {""};
         tiny_batch(&batch, model, 1, &CASES[i].words, NULL, 1);
         const struct qkv_batch_view view = tiny_view(&batch);
         cr_expect_eq(qkv_decoding_start(decoding, &view, CASES[i].rows, CASES[i].steps, true, &error),
@@ -113,9 +105,6 @@ Test(transformer, decodings_that_do_not_fit_are_refused)
         cr_expect_not_null(strstr(error.message, CASES[i].message ? CASES[i].message : ""), "case %d: %s", i,
                            error.message);
     }
-    qkv_batch_release(&batch);
-    qkv_decoding_free(decoding);
-    qkv_model_free(model);
 }
 
 /* ---- which parts drop out ---- */
@@ -140,9 +129,9 @@ static double loss_with_dropout(struct qkv_model_config config, struct dropout_c
     static const int64_t SOURCE[] = {3, 5}, TARGET[] = {4, 2};
     const struct qkv_random random = {.seed = 3, .step = 1};
     const struct qkv_observer observer = {count_dropout, count};
-    struct tiny tiny =
+    struct tiny tiny RELEASED(tiny_release) =
         tiny_with(tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 17), 2, SOURCE, TARGET, 5);
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
     *count = (struct dropout_count){0};
     qkv_graph_observe(graph, &observer);
     qkv_graph_set_dropout(graph, &random);
@@ -150,8 +139,6 @@ static double loss_with_dropout(struct qkv_model_config config, struct dropout_c
     const struct qkv_tensor *loss = qkv_model_loss(tiny.model, graph, &tiny.view, NULL, 1, NULL);
     qkv_forward(graph);
     double value = qkv_tensor_scalar(loss);
-    qkv_graph_free(graph);
-    tiny_release(&tiny);
     return value;
 }
 

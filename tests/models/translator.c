@@ -2,11 +2,6 @@
  * the sources. */
 #include "tiny.h"
 
-#include "qkv/model.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
-
 enum { SENTENCES = 23, LONGEST = 9 };
 
 static const int TEAMS[] = {0, 1, 2, 4}; /* 0: none */
@@ -28,7 +23,6 @@ static struct tiny tiny_of(const struct qkv_model_config *config, int32_t target
 
 static struct qkv_workers *team(int threads)
 {
-    struct qkv_error error = {""};
     struct qkv_workers *workers = threads ? qkv_workers_new(threads, &error) : NULL;
     cr_assert(!threads || workers, "%s", error.message);
     return workers;
@@ -48,38 +42,31 @@ static void expect_search(const struct qkv_model *model, const struct qkv_ids *s
                           const struct qkv_search_options *options, const struct qkv_hypothesis *found,
                           int64_t i)
 {
-    struct qkv_error error = {""};
-    struct qkv_batch batch = {0};
-    struct qkv_translations translations = {0};
-    struct qkv_decoding *decoding = qkv_decoding_new(model);
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
+    struct qkv_translations translations RELEASED(qkv_translations_release) = {0};
+    struct qkv_decoding *decoding RELEASED(free_decoding) = qkv_decoding_new(model);
     cr_assert_eq(qkv_batch_make(&batch, 1, source, NULL, &error), QKV_OK);
     struct qkv_batch_view view = tiny_view(&batch);
-    cr_assert_eq(qkv_search(decoding, &view, options, &translations, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_search(decoding, &view, options, &translations, &error));
     for (int64_t k = 0; k < options->n_best; k++)
         expect_same(&found[k], &translations.best[k], i * options->n_best + k);
-    qkv_decoding_free(decoding);
-    qkv_translations_release(&translations);
-    qkv_batch_release(&batch);
 }
 
 Test(translator, batches_of_one_equal_qkv_search)
 {
     const struct qkv_model_config config = tiny_config();
     struct qkv_ids ids[SENTENCES];
-    struct tiny tiny = tiny_of(&config, 13, SENTENCES, ids);
+    struct tiny tiny RELEASED(tiny_release) = tiny_of(&config, 13, SENTENCES, ids);
     struct qkv_model *model = tiny.model;
     for (size_t t = 0; t < COUNT(TEAMS); t++) {
-        struct qkv_workers *workers = team(TEAMS[t]);
-        struct qkv_error error = {""};
-        struct qkv_translator *translator = qkv_translator_new(model, workers, &error);
+        struct qkv_workers *workers RELEASED(free_workers) = team(TEAMS[t]);
+        struct qkv_translator *translator RELEASED(free_translator) =
+            qkv_translator_new(model, workers, &error);
         const struct qkv_hypothesis *found = tiny_translate(translator, SENTENCES, ids, 1, &BEAM);
         for (int64_t i = 0; i < SENTENCES; i++)
             expect_search(model, &ids[i], &BEAM, found + BEAM.n_best * i, i);
         tiny_translate(translator, 0, NULL, 1, &BEAM);
-        qkv_translator_free(translator);
-        qkv_workers_free(workers);
     }
-    tiny_release(&tiny);
 }
 
 /* Compares teams of every size with a single thread, for the same batches. */
@@ -87,24 +74,20 @@ static void expect_the_same_on_every_team(const struct qkv_model_config *config,
                                           int64_t count, int64_t batch_size,
                                           const struct qkv_search_options *options)
 {
-    struct qkv_error error = {""};
     struct qkv_ids ids[SENTENCES];
-    struct tiny tiny = tiny_of(config, target_size, count, ids);
+    struct tiny tiny RELEASED(tiny_release) = tiny_of(config, target_size, count, ids);
     const struct qkv_model *model = tiny.model;
-    struct qkv_translator *alone = qkv_translator_new(model, NULL, &error);
+    struct qkv_translator *alone RELEASED(free_translator) = qkv_translator_new(model, NULL, &error);
     const struct qkv_hypothesis *expected = tiny_translate(alone, count, ids, batch_size, options);
     for (size_t t = 1; t < COUNT(TEAMS); t++) {
-        struct qkv_workers *workers = team(TEAMS[t]);
-        struct qkv_translator *translator = qkv_translator_new(model, workers, &error);
+        struct qkv_workers *workers RELEASED(free_workers) = team(TEAMS[t]);
+        struct qkv_translator *translator RELEASED(free_translator) =
+            qkv_translator_new(model, workers, &error);
         for (int again = 0; again < 2; again++) { /* the second time in memory that has been used */
             const struct qkv_hypothesis *found = tiny_translate(translator, count, ids, batch_size, options);
             for (int64_t i = 0; i < count * options->n_best; i++) expect_same(&found[i], &expected[i], i);
         }
-        qkv_translator_free(translator);
-        qkv_workers_free(workers);
     }
-    qkv_translator_free(alone);
-    tiny_release(&tiny);
 }
 
 Test(translator, any_number_of_threads_gives_the_same_bits)
@@ -135,10 +118,9 @@ Test(translator, each_run_reads_the_current_parameters)
 {
     const struct qkv_model_config config = tiny_config();
     struct qkv_ids ids[SENTENCES];
-    struct tiny tiny = tiny_of(&config, 13, SENTENCES, ids);
+    struct tiny tiny RELEASED(tiny_release) = tiny_of(&config, 13, SENTENCES, ids);
     struct qkv_model *model = tiny.model;
-    struct qkv_error error = {""};
-    struct qkv_translator *kept = qkv_translator_new(model, NULL, &error);
+    struct qkv_translator *kept RELEASED(free_translator) = qkv_translator_new(model, NULL, &error);
     double first = 0;
     for (int run = 0; run < 2; run++) {
         struct qkv_translator *fresh = qkv_translator_new(model, NULL, &error);
@@ -150,8 +132,6 @@ Test(translator, each_run_reads_the_current_parameters)
         qkv_translator_free(fresh);
         qkv_parameters_initialize(&model->parameters, 6);
     }
-    qkv_translator_free(kept);
-    tiny_release(&tiny);
 }
 
 /* With so many classes, in int8, a batch of more than two sentences is divided. Its sums are exact, so that all sizes give
@@ -160,17 +140,12 @@ Test(translator, int8_translates_any_batch_like_batches_of_one)
 {
     const struct qkv_model_config config = tiny_config();
     struct qkv_ids ids[SENTENCES];
-    struct tiny tiny = tiny_of(&config, 40000, SENTENCES, ids);
+    struct tiny tiny RELEASED(tiny_release) = tiny_of(&config, 40000, SENTENCES, ids);
     struct qkv_model *model = tiny.model;
-    struct qkv_error error = {""};
-    cr_assert_eq(qkv_parameters_set_precision(&model->parameters, QKV_PRECISION_INT8, &error), QKV_OK, "%s",
-                 error.message);
-    struct qkv_translator *one = qkv_translator_new(model, NULL, &error),
-                          *all = qkv_translator_new(model, NULL, &error);
+    expect_done(qkv_parameters_set_precision(&model->parameters, QKV_PRECISION_INT8, &error));
+    struct qkv_translator *one RELEASED(free_translator) = qkv_translator_new(model, NULL, &error),
+                               *all RELEASED(free_translator) = qkv_translator_new(model, NULL, &error);
     const struct qkv_hypothesis *expected = tiny_translate(one, SENTENCES, ids, 1, &BEAM),
                                 *found = tiny_translate(all, SENTENCES, ids, SENTENCES, &BEAM);
     for (int64_t i = 0; i < SENTENCES * BEAM.n_best; i++) expect_same(&found[i], &expected[i], i);
-    qkv_translator_free(one);
-    qkv_translator_free(all);
-    tiny_release(&tiny);
 }

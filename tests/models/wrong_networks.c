@@ -4,17 +4,10 @@
 #include "own_network.h"
 #include "tiny.h"
 
-#include "qkv/graph.h"
-#include "qkv/model.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
-
 enum { SOURCE_SIZE = 11, TARGET_SIZE = 9, SENTENCES = 2, ROWS = 2 };
 
 static const int64_t SOURCE[SENTENCES] = {3, 1}; /* words: with </s>, 4 and 2 tokens */
 static const struct qkv_search_options GREEDY = {.beam_size = 1, .n_best = 1};
-static struct qkv_error error;
 
 static void expect_message(const char *part)
 {
@@ -70,10 +63,10 @@ Test(wrong_networks, a_step_must_give_scores_for_each_row)
 {
     static const int32_t IDS[ROWS] = {1, 1};
     static const int64_t NUMBERS[ROWS] = {0, 1};
-    struct tiny tiny = tiny_with(register_and_make(), SENTENCES, SOURCE, NULL, 5);
+    struct tiny tiny RELEASED(tiny_release) = tiny_with(register_and_make(), SENTENCES, SOURCE, NULL, 5);
     for (mistake = NONE; mistake <= NO_HIDDEN; mistake++) {
-        struct qkv_decoding *decoding = qkv_decoding_new(tiny.model);
-        struct qkv_translations translations = {0};
+        struct qkv_decoding *decoding RELEASED(free_decoding) = qkv_decoding_new(tiny.model);
+        struct qkv_translations translations RELEASED(qkv_translations_release) = {0};
         cr_assert_eq(qkv_decoding_start(decoding, &tiny.view, ROWS, 3, true, &error), QKV_OK);
         const struct qkv_next_scores *next = qkv_decoding_step(decoding, ROWS, IDS, NUMBERS, &error);
         enum qkv_status status = qkv_search(decoding, &tiny.view, &GREEDY, &translations, &error);
@@ -85,10 +78,7 @@ Test(wrong_networks, a_step_must_give_scores_for_each_row)
             cr_expect_eq(status, QKV_INVALID, "mistake %d", (int)mistake);
             expect_message("network wrong_steps: a step of 2 rows ended without scores for each");
         }
-        qkv_translations_release(&translations);
-        qkv_decoding_free(decoding);
     }
-    tiny_release(&tiny);
 }
 
 /* ---- layers ---- */
@@ -108,10 +98,10 @@ Test(wrong_networks, layers_without_end_are_counted_up_to_the_maximum)
     cr_assert_eq(qkv_network_register(&network, NULL), QKV_OK);
     struct qkv_model_config config = tiny_config();
     config.network = "wrong_layers";
-    struct qkv_model *model = tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
+    struct qkv_model *model RELEASED(free_model) =
+        tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4);
     cr_expect_eq(qkv_model_head_count(model),
                  2 * QKV_LAYERS_MAX); /* a head in each layer of decoder and cross */
-    qkv_model_free(model);
 }
 
 /* ---- batches ---- */
@@ -143,14 +133,13 @@ static void expect_refused(const struct qkv_model *model, const struct qkv_batch
     expect_message(PART);
     qkv_graph_free(graph);
     for (int plain = 0; of_sources && plain < 2; plain++) {
-        struct qkv_decoding *decoding = plain ? qkv_decoding_new_plain(model) : qkv_decoding_new(model);
-        struct qkv_translations translations = {0};
+        struct qkv_decoding *decoding RELEASED(free_decoding) =
+            plain ? qkv_decoding_new_plain(model) : qkv_decoding_new(model);
+        struct qkv_translations translations RELEASED(qkv_translations_release) = {0};
         cr_expect_eq(qkv_decoding_start(decoding, view, ROWS, 3, false, &error), QKV_INVALID, "%s", what);
         expect_message(PART);
         cr_expect_eq(qkv_search(decoding, view, &GREEDY, &translations, &error), QKV_INVALID, "%s", what);
         expect_message(PART);
-        qkv_translations_release(&translations);
-        qkv_decoding_free(decoding);
     }
 }
 

@@ -3,13 +3,6 @@
 #include "gold_links.h"
 #include "maps.h"
 
-#include "refusal.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
-
-static struct qkv_error error;
-
 /* Three source words, two target words. Head 1 outputs each word where it looks; head 2 is one step behind.
  */
 static const char *const source[] = {"el", "gato", "negro", "</s>"};
@@ -30,11 +23,10 @@ static const struct qkv_attention_words EACH;
 static struct qkv_alignment_score score_of(const struct qkv_attention_report *each, const char *name,
                                            const char *links)
 {
-    struct qkv_alignments gold = read_links(name, links);
+    struct qkv_alignments gold RELEASED(qkv_alignments_release) = read_links(name, links);
     struct qkv_alignment_score score = {0};
     for (int64_t i = 0; i < gold.count; i++)
-        expect_done(qkv_alignment_score_add(&score, each, EACH, &gold.sentences[i], &error), &error);
-    qkv_alignments_release(&gold);
+        expect_done(qkv_alignment_score_add(&score, each, EACH, &gold.sentences[i], &error));
     return score;
 }
 
@@ -51,7 +43,8 @@ static void expect(struct qkv_alignment_result result, const char *expected)
  * (possible). */
 Test(alignment_score, scores_heads_in_both_readings)
 {
-    struct qkv_alignment_score score = score_of(&report, "scores", "2-0 1-1 2p1\n");
+    struct qkv_alignment_score score RELEASED(qkv_alignment_score_release) =
+        score_of(&report, "scores", "2-0 1-1 2p1\n");
     cr_assert_eq(score.count, 16);
     expect(qkv_alignment_score_get(&score, 0), "predicted 1.1: 1 1 0");
     expect(qkv_alignment_score_get(&score, 1), "predicted 1.2: 0.5 0 0.75");
@@ -63,14 +56,14 @@ Test(alignment_score, scores_heads_in_both_readings)
     expect(qkv_alignment_score_get(&score, 6), "read 1.0: 1 1 0");
     expect(qkv_alignment_score_best(&score, QKV_DRAWING_TARGET), "predicted 1.1: 1 1 0");
     cr_assert_null(qkv_alignment_reading_name(QKV_READINGS));
-    qkv_alignment_score_release(&score);
 }
 
 /* As above, and besides: head 1, output, el-black (of two equal weights the first); head 2, output, el-black
  * (which the row has drawn already) and gato-black; head 2, input, el-black. */
 Test(alignment_score, draws_links_in_both_directions)
 {
-    struct qkv_alignment_score score = score_of(&report, "both", "2-0 1-1 2p1\n");
+    struct qkv_alignment_score score RELEASED(qkv_alignment_score_release) =
+        score_of(&report, "both", "2-0 1-1 2p1\n");
     struct qkv_alignment_result result = qkv_alignment_score_get(&score, 8);
     cr_assert_eq(result.drawing, QKV_DRAWING_UNION);
     cr_assert_eq(result.links, 3, "a link that both directions draw counts once");
@@ -79,7 +72,6 @@ Test(alignment_score, draws_links_in_both_directions)
     expect(qkv_alignment_score_get(&score, 13), "read 1.2: 0.666666666667 1 0.2");
     /* The mean: rows .15 .1 .4 | .1 .35 .45 */
     expect(qkv_alignment_score_best(&score, QKV_DRAWING_UNION), "predicted 1.0: 0.75 1 0.166666666667");
-    qkv_alignment_score_release(&score);
 }
 
 /* A translation that was cut before its </s>: all of its outputs are words, and the last one is no step's
@@ -89,10 +81,9 @@ Test(alignment_score, copes_with_a_sentence_that_was_cut)
     static const char *const cut_output[] = {"black", "cat", "sleeps"};
     struct qkv_attention_report cut = report;
     cut.target_output = cut_output;
-    struct qkv_alignment_score score = score_of(&cut, "cut", "0-2\n");
+    struct qkv_alignment_score score RELEASED(qkv_alignment_score_release) = score_of(&cut, "cut", "0-2\n");
     cr_assert_eq(qkv_alignment_score_get(&score, 0).links, 3);
     cr_assert_eq(qkv_alignment_score_get(&score, 4).links, 2);
-    qkv_alignment_score_release(&score);
 }
 
 /* "a,b c" cut into a , b c, and "x y" into x ▁ y: words 0 and 1 on both sides. No single token of word 0 has
@@ -111,32 +102,29 @@ Test(alignment_score, joins_the_tokens_of_a_word)
     const struct qkv_attention_report cut = REPORT_OF(in, taken, out, map, );
     static const int64_t source_words[] = {0, 0, 0, 1}, target_words[] = {0, -1, 1};
     const struct qkv_attention_words words = {source_words, target_words};
-    struct qkv_alignments gold = read_links("joins", "0-0 1-1\n2-0\n");
-    struct qkv_alignment_score score = {0};
-    expect_done(qkv_alignment_score_add(&score, &cut, words, &gold.sentences[0], &error), &error);
+    struct qkv_alignments gold RELEASED(qkv_alignments_release) = read_links("joins", "0-0 1-1\n2-0\n");
+    struct qkv_alignment_score score RELEASED(qkv_alignment_score_release) = {0};
+    expect_done(qkv_alignment_score_add(&score, &cut, words, &gold.sentences[0], &error));
     expect(qkv_alignment_score_get(&score, 0), "predicted 1.1: 1 1 0");
     /* The step that reads x is that of ▁, and looks at word 0; that of y looks at the end, and so y has no link. */
     struct qkv_alignment_result behind = qkv_alignment_score_get(&score, 3);
     cr_expect_eq(behind.links, 1);
     expect(behind, "read 1.1: 1 0.5 0.333333333333");
     expect_refusal(
-        qkv_alignment_score_add(&score, &cut, words, &gold.sentences[1], &error), &error,
+        qkv_alignment_score_add(&score, &cut, words, &gold.sentences[1], &error),
         format("%s:2:1: link 2-0 has no source word 2: the sentence has 2, from 0", gold.sentences[0].file));
     /* As tokens they would give x the link to c. */
-    struct qkv_alignment_score tokens = {0};
+    struct qkv_alignment_score tokens RELEASED(qkv_alignment_score_release) = {0};
     cr_assert_eq(qkv_alignment_score_add(&tokens, &cut, EACH, &gold.sentences[0], &error), QKV_OK);
     cr_expect_eq(qkv_alignment_score_get(&tokens, 0).found_sure, 0);
-    qkv_alignment_score_release(&score);
-    qkv_alignment_score_release(&tokens);
-    qkv_alignments_release(&gold);
 }
 
 /* A target word of two tokens takes the rows of both; of a cut one only those that are there. */
 Test(alignment_score, adds_the_rows_of_a_word_up)
 {
     static const int64_t one[] = {0, 0};
-    struct qkv_alignments gold = read_links("rows", "1-0\n");
-    struct qkv_alignment_score score = {0};
+    struct qkv_alignments gold RELEASED(qkv_alignments_release) = read_links("rows", "1-0\n");
+    struct qkv_alignment_score score RELEASED(qkv_alignment_score_release) = {0};
     /* Head 1: negro 0.9, gato 0.7; head 2: negro 0.8; taken in: head 1 gato 0.6, negro 0.3; head 2 negro. */
     cr_assert_eq(qkv_alignment_score_add(&score, &report, (struct qkv_attention_words){NULL, one},
                                          &gold.sentences[0], NULL),
@@ -145,21 +133,18 @@ Test(alignment_score, adds_the_rows_of_a_word_up)
     cr_expect_eq(qkv_alignment_score_get(&score, 0).found_sure, 0);
     cr_expect_eq(qkv_alignment_score_get(&score, 1).found_sure, 0);
     cr_expect_eq(qkv_alignment_score_get(&score, 4).found_sure, 1);
-    qkv_alignment_score_release(&score);
-    qkv_alignments_release(&gold);
 }
 
 Test(alignment_score, refuses_links_to_words_that_are_not_there)
 {
-    struct qkv_alignments gold = read_links("range", "0-0\n2-1 3p0\n0-2\n");
+    struct qkv_alignments gold RELEASED(qkv_alignments_release) = read_links("range", "0-0\n2-1 3p0\n0-2\n");
     struct qkv_alignment_score score = {0};
     const char *path = gold.sentences[0].file;
-    expect_refusal(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[1], &error), &error,
+    expect_refusal(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[1], &error),
                    format("%s:2:5: link 3p0 has no source word 3: the sentence has 3, from 0", path));
-    expect_refusal(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[2], &error), &error,
+    expect_refusal(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[2], &error),
                    format("%s:3:1: link 0-2 has no target word 2: the sentence has 2, from 0", path));
     cr_assert_eq(score.sentences, 0);
-    qkv_alignments_release(&gold);
 }
 
 Test(alignment_score, needs_cross_attention)
@@ -167,6 +152,6 @@ Test(alignment_score, needs_cross_attention)
     struct qkv_attention_report none = report;
     struct qkv_alignment_score score = {0};
     none.map_count = 0;
-    expect_refusal(qkv_alignment_score_add(&score, &none, EACH, &(struct qkv_alignment){0}, &error), &error,
+    expect_refusal(qkv_alignment_score_add(&score, &none, EACH, &(struct qkv_alignment){0}, &error),
                    "the model has no cross attention");
 }

@@ -1,11 +1,5 @@
 #include "maps.h"
-#include "refusal.h"
 #include "report/words.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
 
 static const char *const source[] = {"el", "gato", "</s>"};
 static const char *const input[] = {"<s>", "cat"};
@@ -31,12 +25,10 @@ static void release(void)
 
 TestSuite(attention_map, .fini = release);
 
-static struct qkv_error error;
-
 static struct qkv_attention_report select_maps(unsigned kinds, int layer, int head)
 {
     struct qkv_attention_report selected;
-    expect_done(qkv_attention_select(&report, kinds, layer, head, &arena, &selected, &error), &error);
+    expect_done(qkv_attention_select(&report, kinds, layer, head, &arena, &selected, &error));
     return selected;
 }
 
@@ -85,7 +77,7 @@ Test(attention_map, averages_heads_and_layers)
         cr_assert(fabs(cells[0] + cells[1] + cells[2] - 1) < 1e-15, "rows of a mean sum to 1");
     }
     struct qkv_attention_report again;
-    expect_done(qkv_attention_select(&all, 0, 0, 0, &arena, &again, &error), &error);
+    expect_done(qkv_attention_select(&all, 0, 0, 0, &arena, &again, &error));
     cr_assert_eq(again.maps[0].weights, all.maps[0].weights, "a mean can be selected from a report of means");
 }
 
@@ -127,12 +119,12 @@ Test(attention_map, refuses_empty_reports_unknown_colormaps_and_missing_folders)
     char *bytes;
     size_t size;
     empty.map_count = 0;
-    expect_refusal(qkv_attention_render(&empty, qkv_format(0), NULL, &bytes, &size, &error), &error,
+    expect_refusal(qkv_attention_render(&empty, qkv_format(0), NULL, &bytes, &size, &error),
                    "there is no attention map to show");
-    expect_refusal(qkv_attention_render(&report, qkv_format(0), &rainbow, &bytes, &size, &error), &error,
+    expect_refusal(qkv_attention_render(&report, qkv_format(0), &rainbow, &bytes, &size, &error),
                    "no colormap is called jet: choose YlOrRd, viridis, plasma, magma or gray");
     cr_assert_null(bytes);
     const char *folder = scratch("refuses"), *path = format("%s/no/such/folder.json", folder);
-    expect_refusal(qkv_attention_write(&report, qkv_format(0), NULL, path, &error), &error,
+    expect_refusal(qkv_attention_write(&report, qkv_format(0), NULL, path, &error),
                    format("%s: cannot be written: there is no folder %s/no/such", path, folder));
 }

@@ -1,16 +1,7 @@
 /* Attention maps of a model, compared with the same attention built from composable ops. */
-#include "qkv/attention_map.h"
-#include "qkv/layers.h"
 #include "report/alignment_score.h"
 
-#include "refusal.h"
 #include "support.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
-
-static struct qkv_error error;
 
 enum { WIDTH = 6, HEADS = 2, SOURCE_SIZE = 7, TARGET_SIZE = 6 };
 
@@ -80,7 +71,7 @@ static const struct qkv_attention_map *find(const struct qkv_attention_report *r
 static void collect(struct subject *subject, const struct qkv_attention_pair *pairs,
                     struct qkv_attention_report *reports)
 {
-    expect_done(qkv_attention_collect(subject->collector, 3, pairs, 0, reports, &error), &error);
+    expect_done(qkv_attention_collect(subject->collector, 3, pairs, 0, reports, &error));
 }
 
 static bool is_near(const struct qkv_attention_map *a, const struct qkv_attention_map *b)
@@ -104,7 +95,7 @@ static void encoder_of_composable_ops(const struct qkv_model *model, const int32
                                       double *weights)
 {
     const struct qkv_parameters *p = &model->parameters;
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
     qkv_graph_bind(graph, p, NULL, false);
 #define USE(name) qkv_graph_parameter(graph, qkv_parameters_find(p, "encoder." name))
     double scale = model->config.encoder.embeddings.scale ? sqrt(WIDTH) : 1;
@@ -126,16 +117,15 @@ static void encoder_of_composable_ops(const struct qkv_model *model, const int32
                                       .keys = sentence};
     struct qkv_tensor *result =
         qkv_attention_weights(graph, qkv_attention_scores(graph, query, key, attention), NULL, attention);
-    expect_done(qkv_graph_check(graph, &error), &error);
+    expect_done(qkv_graph_check(graph, &error));
     qkv_forward(graph);
     qkv_tensor_read(result, weights);
-    qkv_graph_free(graph);
 }
 
 Test(collect, weights_equal_those_of_composable_ops)
 {
     struct qkv_attention_report reports[3];
-    struct subject subject = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
     collect(&subject, PAIRS, reports);
     for (int64_t s = 0; s < 3; s++) {
         int32_t ids[8];
@@ -151,7 +141,6 @@ Test(collect, weights_equal_those_of_composable_ops)
                 cr_expect_float_eq(map->weights[i], expected[(head - 1) * count * count + i], 1e-14);
         }
     }
-    release_subject(&subject);
 }
 
 /* The report computes weights that flash attention does not store, and the zeros outside of a window. */
@@ -181,7 +170,7 @@ Test(collect, maps_do_not_depend_on_the_kernel)
 Test(collect, reports_hold_every_head_and_name_their_tokens)
 {
     struct qkv_attention_report reports[3];
-    struct subject subject = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
     collect(&subject, PAIRS, reports);
     for (int s = 0; s < 3; s++) {
         cr_assert_eq(reports[s].map_count, 2 * HEADS + HEADS + HEADS);
@@ -212,66 +201,63 @@ Test(collect, reports_hold_every_head_and_name_their_tokens)
     /* An unfinished translation has no step that outputs </s>. */
     expect_names(reports[2].target_input, reports[2].target_length, "<s> x ");
     expect_names(reports[2].target_output, reports[2].target_length, "x y ");
-    release_subject(&subject);
 }
 
 Test(collect, each_pass_is_independent)
 {
     struct qkv_attention_report together[3], alone;
-    struct subject subject = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
-    struct qkv_attention_collector *second = qkv_attention_collector_new(subject.model, &error);
+    struct subject subject RELEASED(release_subject) = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    struct qkv_attention_collector *second RELEASED(free_attention_collector) =
+        qkv_attention_collector_new(subject.model, &error);
     const unsigned cross = 1u << QKV_ATTENTION_CROSS;
     collect(&subject, PAIRS, together);
     for (int s = 0; s < 3; s++) {
-        expect_done(qkv_attention_collect(second, 1, &PAIRS[s], cross, &alone, &error), &error);
+        expect_done(qkv_attention_collect(second, 1, &PAIRS[s], cross, &alone, &error));
         cr_assert_eq(alone.map_count, HEADS);
         for (int head = 1; head <= HEADS; head++)
             cr_expect(is_near(find(&alone, QKV_ATTENTION_CROSS, 1, head),
                               find(&together[s], QKV_ATTENTION_CROSS, 1, head)),
                       "pair %d, head %d", s, head);
     }
-    qkv_attention_collector_free(second);
-    release_subject(&subject);
 }
 
 Test(collect, refuses_sentences_longer_than_the_positions)
 {
     struct qkv_attention_report reports[3];
-    struct subject subject = make_subject(3, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
-    expect_refusal(qkv_attention_collect(subject.collector, 2, PAIRS + 1, 0, reports, &error), &error,
+    struct subject subject RELEASED(release_subject) = make_subject(3, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    expect_refusal(qkv_attention_collect(subject.collector, 2, PAIRS + 1, 0, reports, &error),
                    "the source sentence has 4 tokens, but the model has positions for 2");
-    expect_refusal(qkv_attention_collect(subject.collector, 1, PAIRS, 0, reports, &error), &error,
+    expect_refusal(qkv_attention_collect(subject.collector, 1, PAIRS, 0, reports, &error),
                    "the target sentence has 3 tokens, but the model has positions for 2");
     /* The last token of an unfinished translation is output only and needs no position. */
     struct qkv_attention_pair cut = PAIRS[0];
     cut.unfinished = true;
-    expect_done(qkv_attention_collect(subject.collector, 1, &cut, 0, reports, &error), &error);
+    expect_done(qkv_attention_collect(subject.collector, 1, &cut, 0, reports, &error));
     cr_assert_eq(reports[0].target_length, 3);
-    release_subject(&subject);
 }
 
 Test(collect, refuses_no_pairs_and_kinds_that_do_not_exist)
 {
     struct qkv_attention_report report;
-    struct subject subject = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
     for (int count = -1; count < 1; count++) {
-        expect_refusal(qkv_attention_collect(subject.collector, count, PAIRS, 0, &report, &error), &error,
+        expect_refusal(qkv_attention_collect(subject.collector, count, PAIRS, 0, &report, &error),
                        format("attention maps of %d sentence pairs: there must be at least one", count));
     }
     for (unsigned bit = QKV_ATTENTION_KINDS; bit < 32; bit += 14) {
-        expect_refusal(qkv_attention_collect(subject.collector, 1, PAIRS, 1u << bit, &report, &error), &error,
+        expect_refusal(qkv_attention_collect(subject.collector, 1, PAIRS, 1u << bit, &report, &error),
                        format("there is no kind of attention in 0x%x", 1u << bit));
     }
-    expect_done(qkv_attention_collect(subject.collector, 1, PAIRS, ~0u, &report, &error), &error);
-    release_subject(&subject);
+    expect_done(qkv_attention_collect(subject.collector, 1, PAIRS, ~0u, &report, &error));
 }
 
 /* One pair of several has masked source tokens: no row of its maps sees them, and the other pairs are as before. */
 Test(collect, masked_tokens_of_one_pair)
 {
     static const bool MASKED[] = {false, true, false, false, true};
-    struct subject subject = make_subject(8, QKV_WINDOW_NONE, QKV_KERNEL_AUTO),
-                   other = make_subject(8, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(8, QKV_WINDOW_NONE, QKV_KERNEL_AUTO),
+                           other RELEASED(release_subject) =
+                               make_subject(8, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
     struct qkv_attention_pair pairs[3];
     struct qkv_attention_report reports[3], unmasked[3];
     memcpy(pairs, PAIRS, sizeof pairs);
@@ -290,6 +276,4 @@ Test(collect, masked_tokens_of_one_pair)
     /* The mask ends with its pass. */
     collect(&subject, PAIRS, reports);
     cr_expect_gt(reports[1].maps[0].weights[1], 0);
-    release_subject(&subject);
-    release_subject(&other);
 }

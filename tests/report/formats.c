@@ -1,12 +1,7 @@
 /* The table of formats, and every byte or number of small maps in the formats that hold numbers. */
 #include "maps.h"
-#include "refusal.h"
-#include "support.h"
 
 #include <cjson/cJSON.h>
-#include <criterion/criterion.h>
-#include <stdint.h>
-#include <string.h>
 #include <zlib.h>
 
 static const char *const source[] = {"perro", "a,\"b\"", "</s>"};
@@ -92,17 +87,16 @@ Test(formats, a_picture_of_an_explanation_needs_weights)
     const struct qkv_explanation explanation = EXPLANATION_OF(scores, );
     char *bytes;
     size_t size;
-    struct qkv_error error;
     expect_refusal(
-        qkv_explanation_render(&explanation, 1, qkv_format_find("svg"), NULL, &bytes, &size, &error), &error,
+        qkv_explanation_render(&explanation, 1, qkv_format_find("svg"), NULL, &bytes, &size, &error),
         "svg holds attention weights, but the explanation has none");
 }
 
 /* Exact numbers: tests/report/hostile.c. */
 Test(formats, json_holds_tokens_and_weights)
 {
-    cJSON *json = cJSON_Parse(rendered(&report, "json", NULL, NULL));
-    cJSON *expected = cJSON_Parse(
+    cJSON *json RELEASED(free_json) = cJSON_Parse(rendered(&report, "json", NULL, NULL));
+    cJSON *expected RELEASED(free_json) = cJSON_Parse(
         "{\"format\": \"qkv attention 1\", \"about\": \"weights[row][column] is the number that `value` "
         "names, "
         "of the row's token (query) for the column's token (key); each row sums to 1; layers and heads count "
@@ -116,8 +110,6 @@ Test(formats, json_holds_tokens_and_weights)
         "{\"name\": \"decoder.1.mean\", \"kind\": \"decoder\", \"layer\": 1, \"head\": \"mean\","
         "\"rows\": [\"<s>\", \"狗\"], \"columns\": [\"<s>\", \"狗\"], \"weights\": [[1, 0], [0.5, 0.5]]}]}");
     cr_expect(expected && cJSON_Compare(json, expected, true));
-    cJSON_Delete(json);
-    cJSON_Delete(expected);
 }
 
 Test(formats, csv_of_maps_has_one_line_per_weight)
@@ -261,16 +253,13 @@ Test(formats, text_fits_its_place)
         struct qkv_format_options options;
         const char *part;
     } rows[] = {
-        {source,
-         {.width = 16},
+        {source, LIST(.width = 16),
          "     perro a,\"b\"\n狗    0.75  0.25\n</s>  0.10  0.20\n\n     </s>\n狗      ·\n</s> 0.70\n"},
         {source, {.width = 1}, "     perro\n狗    0.75\n</s>  0.10\n\n     a,\"b\"\n"},
-        {source,
-         {.colors = QKV_COLORS_TRUE, .colormap = "gray"},
+        {source, LIST(.colors = QKV_COLORS_TRUE, .colormap = "gray"),
          "\033[48;2;191;191;191;38;5;16m  0.75\033[0m\033[48;2;64;64;64;38;5;231m  0.25\033[0m"
          "\033[48;2;0;0;0;38;5;231m    ·\033[0m\n"},
-        {source,
-         {.colors = QKV_COLORS_256, .colormap = "gray"},
+        {source, LIST(.colors = QKV_COLORS_256, .colormap = "gray"),
          "\033[48;5;145;38;5;16m  0.75\033[0m\033[48;5;59;38;5;231m  0.25\033[0m"},
         {nasty, {0}, "     \uFFFD[2J    ␣  a\uFFFDz\n"},
         {tokens, {0}, "     Donaudampfs…  学习学习学… </s>\n"},

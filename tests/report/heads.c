@@ -1,22 +1,9 @@
 /* The measures of heads against direct computations: maps and values of single forced passes, gold links, finite
  * differences of the loss, and a model whose rows of the output projection are 0. */
-#include "refusal.h"
-#include "support.h"
 #include "zeroed_head.h"
 
 #include "models/network.h"
-#include "qkv/attention_map.h"
-#include "qkv/layers.h"
-#include "qkv/run.h"
-#include "qkv/trainer.h"
 #include "report/alignment_score.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-static struct qkv_error error;
 
 enum { PAIRS = 5, CAPACITY = 8 }; /* heads of the models at most */
 
@@ -71,7 +58,7 @@ static struct qkv_measured_heads measured(struct fixture *f, bool norms)
                                               .norms = norms,
                                               .testing = f->run.config.testing};
     struct qkv_measured_heads heads;
-    expect_done(qkv_heads_measure(&f->run, &f->corpus, &options, &heads, &error), &error);
+    expect_done(qkv_heads_measure(&f->run, &f->corpus, &options, &heads, &error));
     return heads;
 }
 
@@ -200,10 +187,10 @@ static void add_pair(const struct fixture *f, int64_t pair, bool norms, struct e
     for (int i = 0; i < targets; i++) input[i + 1] = output[i];
     const struct qkv_ids ids[] = {{from->start[pair + 1] - from->start[pair], from->ids + from->start[pair]},
                                   {to->start[pair + 1] - to->start[pair], to->ids + to->start[pair]}};
-    struct qkv_batch batch = {0};
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     struct qkv_batch_view view;
     struct qkv_trace trace;
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
     cr_assert_not(qkv_batch_make(&batch, 1, &ids[0], &ids[1], NULL));
     qkv_batch_shard(&batch, 0, 1, &view);
     qkv_graph_bind(graph, &model->parameters, NULL, false);
@@ -224,8 +211,6 @@ static void add_pair(const struct fixture *f, int64_t pair, bool norms, struct e
         for (int shift = 0; shift < 2 && head.attention == QKV_ATTENTION_CROSS; shift++)
             add_variation(&e[i], &map, &f->gold.sentences[pair], shift);
     }
-    qkv_graph_free(graph);
-    qkv_batch_release(&batch);
 }
 
 static void expect_maps(bool recurrent, bool norms)
@@ -262,13 +247,13 @@ Test(heads, maps_of_both_networks)
 static struct qkv_scores evaluate(const struct fixture *f, double *losses)
 {
     struct qkv_scores scores;
-    struct qkv_evaluator *evaluator = qkv_evaluator_new(f->run.model, &f->corpus, &f->run.config.data.trg,
-                                                        &f->run.target, NULL, &f->run.config.testing, &error);
+    struct qkv_evaluator *evaluator RELEASED(free_evaluator) =
+        qkv_evaluator_new(f->run.model, &f->corpus, &f->run.config.data.trg, &f->run.target, NULL,
+                          &f->run.config.testing, &error);
     cr_assert_not_null(evaluator, "%s", error.message);
-    expect_done(qkv_evaluator_run(evaluator, &scores, &error), &error);
+    expect_done(qkv_evaluator_run(evaluator, &scores, &error));
     for (int64_t i = 0; i < PAIRS; i++)
         losses[i] = qkv_evaluator_sentence(evaluator, i).negative_log_likelihood;
-    qkv_evaluator_free(evaluator);
     return scores;
 }
 
@@ -312,8 +297,7 @@ static void expect_purpose(bool recurrent)
         cr_expect_not(qkv_model_is_ablated(f.run.model, head));
     }
     /* Alignment errors are those of qkv evaluate. */
-    expect_done(qkv_alignment_evaluate(&f.run, &f.corpus, format("%s/gold", f.folder), 0, &score, &error),
-                &error);
+    expect_done(qkv_alignment_evaluate(&f.run, &f.corpus, format("%s/gold", f.folder), 0, &score, &error));
     for (int64_t i = 0; i < score.count; i++) {
         const struct qkv_alignment_result result = qkv_alignment_score_get(&score, i);
         bool reads = result.reading == QKV_READING_READ;

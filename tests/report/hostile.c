@@ -1,14 +1,10 @@
 /* Hostile words in every output format: a strict parser reads each file, and finds the same words. */
 #include "maps.h"
 #include "parse.h"
-#include "support.h"
 
 #include "report/steps.h"
 
 #include <cjson/cJSON.h>
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { CAPACITY = 128 };
 
@@ -93,7 +89,7 @@ Test(hostile, json_reads_back_the_same_words_and_numbers)
 {
     char *text = rendered(&report, "json", NULL, NULL);
     expect_plain(text);
-    cJSON *root = cJSON_Parse(text);
+    cJSON *root RELEASED(free_json) = cJSON_Parse(text);
     cr_assert_not_null(root);
     cr_expect_str_eq(cJSON_GetObjectItem(root, "title")->valuestring, report.title);
     cr_expect_str_eq(cJSON_GetObjectItem(root, "model")->valuestring, report.model);
@@ -105,7 +101,6 @@ Test(hostile, json_reads_back_the_same_words_and_numbers)
         for (int j = 0; j < count; j++)
             cr_expect(cJSON_GetArrayItem(row, j)->valuedouble == weights[i * count + j], "%d, %d", i, j);
     }
-    cJSON_Delete(root);
 }
 
 Test(hostile, csv_reads_back_the_same_words)
@@ -183,9 +178,8 @@ Test(hostile, explanations_are_parsed_as_maps_are)
             if (!strcmp(name, "csv")) cr_expect_eq(parse_separated(bytes, ',').rows, 5);
             if (strcmp(name, "csv") != 0 && strcmp(name, "npz") != 0) expect_plain(bytes);
             if (!strcmp(name, "json")) {
-                cJSON *root = cJSON_Parse(bytes);
+                cJSON *root RELEASED(free_json) = cJSON_Parse(bytes);
                 cr_expect_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(root, "about")), words[i]);
-                cJSON_Delete(root);
             }
         }
     }
@@ -212,9 +206,8 @@ Test(hostile, bytes_that_are_not_utf_8_are_replaced)
         }
         if (!strcmp(name, "csv")) cr_expect_str_eq(parse_separated(bytes, ',').cell[8 + 6], "\uFFFD");
         if (!strcmp(name, "json")) {
-            cJSON *root = cJSON_Parse(bytes);
+            cJSON *root RELEASED(free_json) = cJSON_Parse(bytes);
             cr_expect_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(root, "title")), "x\uFFFD\uFFFD");
-            cJSON_Delete(root);
         }
         if (!qkv_format(f)->binary && strcmp(name, "csv") != 0) expect_plain(bytes);
     }

@@ -1,15 +1,8 @@
 /* Reports and explanations that a program fills in wrongly are refused, and never reach memory that is not theirs (run
  * with AddressSanitizer to see that). */
 #include "maps.h"
-#include "refusal.h"
-#include "support.h"
 
 #include "report/alignment_score.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char *const words[] = {"a", "b"};
 static const double weights[] = {1, 0, 0.5, 0.5};
@@ -18,7 +11,6 @@ static struct qkv_attention_report report;
 static struct qkv_step step[1];
 static struct qkv_explanation explanations[2];
 static struct qkv_arena arena;
-static struct qkv_error error;
 
 static void setup(void)
 {
@@ -44,38 +36,34 @@ static enum qkv_status select_maps(unsigned kinds, int layer, int head)
 
 static enum qkv_status render(const struct qkv_format *format, const struct qkv_format_options *options)
 {
-    char *bytes = NULL;
+    char *bytes RELEASED(free_memory) = NULL;
     size_t size;
     enum qkv_status status = qkv_attention_render(&report, format, options, &bytes, &size, &error);
-    free(bytes);
     return status;
 }
 
 static enum qkv_status render_explanations(int count, const struct qkv_format *format)
 {
-    char *bytes = NULL;
+    char *bytes RELEASED(free_memory) = NULL;
     size_t size;
     enum qkv_status status = qkv_explanation_render(explanations, count, format, NULL, &bytes, &size, &error);
-    free(bytes);
     return status;
 }
 
 static enum qkv_status add_score(struct qkv_attention_words given, const struct qkv_alignment *gold)
 {
-    struct qkv_alignment_score score = {0};
+    struct qkv_alignment_score score RELEASED(qkv_alignment_score_release) = {0};
     enum qkv_status status = qkv_alignment_score_add(&score, &report, given, gold, &error);
     cr_expect(status == QKV_OK || score.sentences == 0);
-    qkv_alignment_score_release(&score);
     return status;
 }
 
 /* Selecting, rendering and scoring refuse the report. */
 static void expect_refused(const char *message)
 {
-    expect_refusal_with(select_maps(0, QKV_ATTENTION_EACH, QKV_ATTENTION_MEAN), &error, message);
-    for (int i = 0; qkv_format(i); i++) expect_refusal_with(render(qkv_format(i), NULL), &error, message);
-    expect_refusal_with(add_score((struct qkv_attention_words){0}, &(struct qkv_alignment){0}), &error,
-                        message);
+    expect_refusal_with(select_maps(0, QKV_ATTENTION_EACH, QKV_ATTENTION_MEAN), message);
+    for (int i = 0; qkv_format(i); i++) expect_refusal_with(render(qkv_format(i), NULL), message);
+    expect_refusal_with(add_score((struct qkv_attention_words){0}, &(struct qkv_alignment){0}), message);
     setup();
 }
 
@@ -109,15 +97,15 @@ Test(misuse, a_selection_that_no_map_can_match_is_refused, .timeout = 30)
 {
     static const int wrong[] = {3, INT32_MAX, INT32_MIN};
     for (int i = 0; i < 3; i++) {
-        expect_refusal_with(select_maps(0, wrong[i], 1), &error, i < 2 ? "has no layer" : "");
-        expect_refusal_with(select_maps(0, 1, wrong[i]), &error, "the cross attention has no head");
-        expect_refusal_with(select_maps(0, wrong[i], QKV_ATTENTION_BEST), &error, "");
+        expect_refusal_with(select_maps(0, wrong[i], 1), i < 2 ? "has no layer" : "");
+        expect_refusal_with(select_maps(0, 1, wrong[i]), "the cross attention has no head");
+        expect_refusal_with(select_maps(0, wrong[i], QKV_ATTENTION_BEST), "");
     }
     for (unsigned bit = QKV_ATTENTION_KINDS; bit < 32; bit += 14)
-        expect_refusal_with(select_maps(1u << bit, QKV_ATTENTION_EACH, QKV_ATTENTION_EACH), &error,
+        expect_refusal_with(select_maps(1u << bit, QKV_ATTENTION_EACH, QKV_ATTENTION_EACH),
                             "there is no kind of attention in 0x");
     report.map_count = 0;
-    expect_refusal_with(select_maps(0, QKV_ATTENTION_EACH, QKV_ATTENTION_EACH), &error,
+    expect_refusal_with(select_maps(0, QKV_ATTENTION_EACH, QKV_ATTENTION_EACH),
                         "the report has no attention maps");
 }
 
@@ -130,7 +118,7 @@ Test(misuse, numbers_of_tokens_below_0_are_refused)
         *(i < 2 ? &report.source_length : &report.target_length) = wrong[i % 2];
         expect_refusal_with(
             qkv_attention_merge_words(&report, (struct qkv_attention_words){0}, &arena, &merged, &error),
-            &error, i < 2 ? "source tokens" : "target tokens");
+            i < 2 ? "source tokens" : "target tokens");
         setup();
     }
 }
@@ -138,23 +126,23 @@ Test(misuse, numbers_of_tokens_below_0_are_refused)
 Test(misuse, a_format_that_was_not_found_is_refused)
 {
     expect_refusal_with(qkv_attention_write(&report, qkv_format_of_path("x.none"), NULL, "x.none", &error),
-                        &error, "the format is NULL");
-    expect_refusal_with(render_explanations(1, qkv_format_find("none")), &error, "the format is NULL");
+                        "the format is NULL");
+    expect_refusal_with(render_explanations(1, qkv_format_find("none")), "the format is NULL");
 }
 
 /* What a program keeps may be a copy of a row; what is in no row of the table has no writer. */
 Test(misuse, a_copy_of_a_format_is_that_format)
 {
     for (int i = 0; qkv_format(i); i++) {
-        struct qkv_format *copy = malloc(sizeof *copy); /* so that a sanitizer sees what lies behind it */
+        struct qkv_format *copy RELEASED(free_memory) =
+            malloc(sizeof *copy); /* so that a sanitizer sees what lies behind it */
         *copy = *qkv_format(i);
-        expect_done(render(copy, NULL), &error);
-        expect_done(render_explanations(1, copy), &error);
+        expect_done(render(copy, NULL));
+        expect_done(render_explanations(1, copy));
         copy->name = "none";
-        expect_refusal_with(render(copy, NULL), &error, "there is no format 'none'");
+        expect_refusal_with(render(copy, NULL), "there is no format 'none'");
         *copy = (struct qkv_format){0};
-        expect_refusal_with(render_explanations(1, copy), &error, "there is no format ''");
-        free(copy);
+        expect_refusal_with(render_explanations(1, copy), "there is no format ''");
     }
 }
 
@@ -170,9 +158,9 @@ Test(misuse, the_scale_of_a_png_is_at_most_32)
     static const double scales[] = {33, 1e300, INFINITY};
     for (int i = 0; i < 3; i++) {
         const struct qkv_format_options options = {.scale = scales[i]};
-        expect_refusal_with(render(qkv_format_find("png"), &options), &error,
+        expect_refusal_with(render(qkv_format_find("png"), &options),
                             format("the scale of a png is %g, but must be at most 32", scales[i]));
-        expect_done(render(qkv_format_find("svg"), &options), &error);
+        expect_done(render(qkv_format_find("svg"), &options));
     }
 }
 
@@ -183,12 +171,12 @@ Test(misuse, of_a_selected_head_no_other_can_be_selected)
     struct qkv_explanation *one = &explanations[0];
     step->heads = one->heads = one->layer_heads = 2;
     step->values = two_heads;
-    expect_refusal_with(qkv_explanation_select_head(one, 3, &arena, &error), &error,
+    expect_refusal_with(qkv_explanation_select_head(one, 3, &arena, &error),
                         "there is no head 3: heads are 1 to 2");
-    expect_done(qkv_explanation_select_head(one, 2, &arena, &error), &error);
-    expect_refusal_with(qkv_explanation_select_head(one, 1, &arena, &error), &error,
+    expect_done(qkv_explanation_select_head(one, 2, &arena, &error));
+    expect_refusal_with(qkv_explanation_select_head(one, 1, &arena, &error),
                         "there is no head 1: heads are 2 to 2");
-    expect_done(qkv_explanation_select_head(one, 2, &arena, &error), &error);
+    expect_done(qkv_explanation_select_head(one, 2, &arena, &error));
 }
 
 /* In a terminal of 8 columns nothing fits; but of fewer than three columns none can be left out. */
@@ -211,7 +199,7 @@ Test(misuse, steps_of_different_heads_are_not_shown_side_by_side)
     other.heads = 2;
     explanations[1].steps = &other;
     for (int i = 0; qkv_format(i); i++)
-        expect_refusal_with(render_explanations(2, qkv_format(i)), &error,
+        expect_refusal_with(render_explanations(2, qkv_format(i)),
                             "step weights has 0 heads in one explanation and 2 in another");
 }
 
@@ -221,7 +209,7 @@ Test(misuse, pictures_of_explanations_of_different_shapes_are_refused)
     struct qkv_step wide = *step;
     wide.rows = 1, wide.columns = 4;
     explanations[1].steps = &wide;
-    expect_refusal_with(render_explanations(2, qkv_format_find("svg")), &error,
+    expect_refusal_with(render_explanations(2, qkv_format_find("svg")),
                         "cross maps have shapes [2, 2] and [1, 4], but must agree");
 }
 
@@ -236,13 +224,13 @@ Test(misuse, words_and_links_out_of_range_are_refused)
     for (int i = 0; i < 8; i++) {
         const int64_t numbers[] = {0, wrong[i / 2]};
         const struct qkv_attention_words given = {i % 2 ? numbers : NULL, i % 2 ? NULL : numbers};
-        expect_refusal_with(add_score(given, &(struct qkv_alignment){0}), &error,
+        expect_refusal_with(add_score(given, &(struct qkv_alignment){0}),
                             i % 2 ? "source token 1 belongs to word" : "target token 1 belongs to word");
     }
     const struct qkv_alignment_link link = {.source = -1, .target = 0, .sure = true};
     expect_refusal_with(
         add_score((struct qkv_attention_words){0}, &(struct qkv_alignment){.links = &link, .count = 1}),
-        &error, "has no source word -1");
+        "has no source word -1");
 }
 
 /* The terms of a number of the last of `count` steps are refused. */
@@ -252,7 +240,7 @@ static void expect_no_terms(const struct qkv_step *steps, int64_t count, struct 
     struct qkv_explanation made = {
         .first_head = 1, .heads = 1, .layer_heads = 1, .step_count = count, .steps = steps};
     struct qkv_terms terms;
-    expect_refusal_with(qkv_explanation_terms(&made, &number, &arena, &terms, &error), &error, message);
+    expect_refusal_with(qkv_explanation_terms(&made, &number, &arena, &terms, &error), message);
     cr_expect_eq(terms.count, 0);
 }
 

@@ -1,28 +1,17 @@
 /* Norms of values, measures of heads and explanations of a network of the program's own that records too little, or tensors
  * of other shapes than its layers have: refused with a message that names the part (run with AddressSanitizer). */
 #include "own_network.h"
-#include "refusal.h"
-#include "support.h"
 #include "tiny.h"
 
 #include "explain/explain.h"
 #include "models/network.h"
-#include "qkv/attention_map.h"
-#include "qkv/run.h"
-#include "qkv/trainer.h"
 #include "report/aligner.h"
 #include "report/collect.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
 
 enum { WIDTH = 8, NONE = -1 };
 
 /* What the network records besides its weights: numbers do not matter. */
-#define OF_ATTENTION(kind)                                                                                   \
-    {                                                                                                        \
-        .attention = kind, .layer = 1, .heads = 1                                                            \
-    }
+#define OF_ATTENTION(kind) LIST(.attention = kind, .layer = 1, .heads = 1)
 static const struct recorded {
     enum qkv_part_role role;
     bool of_source; /* a row for each token of the source, else of the target */
@@ -52,7 +41,6 @@ static struct {
 } mistake;
 
 static struct qkv_single_head_attention single_head;
-static struct qkv_error error;
 
 static void *declare(struct qkv_model *model, struct qkv_error *refusal)
 {
@@ -118,7 +106,7 @@ static void setup(void)
     network.forward = forward;
     network.attention = attention;
     network.inputs = inputs;
-    expect_done(qkv_network_register(&network, &error), &error);
+    expect_done(qkv_network_register(&network, &error));
     struct qkv_model_config config = tiny_config();
     config.network = "recorded";
     model = tiny_model(&config, 9, 9, QKV_FLOAT32, 4);
@@ -136,7 +124,7 @@ TestSuite(recorded, .init = setup, .fini = teardown);
 
 static void refused_with(enum qkv_status status, const char *part)
 {
-    expect_refusal_with(status, &error, part);
+    expect_refusal_with(status, part);
 }
 
 static const int32_t IDS[] = {4, 5, 6};
@@ -158,20 +146,20 @@ static enum qkv_status collect(void)
 
 Test(recorded, explanations_name_the_part_that_is_missing)
 {
-    expect_done(explain(), &error);
+    expect_done(explain());
     for (int i = 0; i < PART_COUNT; i++) {
         make_no_mistake();
         mistake.left_out = i;
         if (i < FIRST_VALUE)
             refused_with(explain(), format("does not record %s", PARTS[i].name));
         else
-            expect_done(explain(), &error);
+            expect_done(explain());
         make_no_mistake();
         mistake.other_shape = i;
         if (i < FIRST_VALUE || i == POSITIONS)
             refused_with(explain(), PARTS[i].name);
         else
-            expect_done(explain(), &error);
+            expect_done(explain());
     }
 }
 
@@ -188,7 +176,7 @@ Test(recorded, explanations_name_the_layer_that_is_missing)
 Test(recorded, norms_name_what_is_missing)
 {
     cr_assert_eq(qkv_attention_collector_measure_norms(collector, &error), QKV_OK);
-    expect_done(collect(), &error);
+    expect_done(collect());
     for (int i = FIRST_VALUE; i < POSITIONS; i++) {
         make_no_mistake();
         mistake.left_out = i;
@@ -211,9 +199,9 @@ Test(recorded, a_single_head_without_a_layer_after_it_has_no_norms)
     mistake.gives_single_head = true;
     cr_expect_not(qkv_model_head_rows(model, head, &rows));
     cr_expect(qkv_model_ablate(model, head, true));
-    expect_refusal_with(qkv_attention_collector_measure_norms(collector, &error), &error,
+    expect_refusal_with(qkv_attention_collector_measure_norms(collector, &error),
                         "the context of layer 1 of cross attention (attentional)");
-    expect_done(collect(), &error);
+    expect_done(collect());
 }
 
 Test(recorded, weights_of_other_tokens_make_no_map)
@@ -226,14 +214,13 @@ Test(recorded, parts_of_kinds_that_do_not_exist_are_refused)
 {
     static const int KINDS[] = {-1, QKV_ATTENTION_KINDS, 1000000};
     for (int i = 0; i < 3; i++) {
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
         struct qkv_trace trace = {0};
         const struct qkv_part owner = {
             .attention = (enum qkv_attention_kind)KINDS[i], .layer = 1, .heads = 1};
         qkv_trace_record(&trace, graph, &owner, QKV_PART_VALUE, qkv_constant(graph, QKV_SHAPE(1, 1)));
         cr_expect_null(trace.first);
-        expect_refusal_with(qkv_graph_check(graph, &error), &error, "there is no attention of kind");
-        qkv_graph_free(graph);
+        expect_refusal_with(qkv_graph_check(graph, &error), "there is no attention of kind");
     }
 }
 
@@ -265,9 +252,8 @@ static struct qkv_run train_run(struct qkv_corpus *corpus)
 static enum qkv_status measure(struct qkv_run *run, const struct qkv_corpus *corpus)
 {
     const struct qkv_heads_options options = {.no_translation = true, .testing = run->config.testing};
-    struct qkv_measured_heads measured = {0};
+    struct qkv_measured_heads measured RELEASED(qkv_measured_heads_release) = {0};
     enum qkv_status status = qkv_heads_measure(run, corpus, &options, &measured, &error);
-    qkv_measured_heads_release(&measured);
     return status;
 }
 
@@ -296,25 +282,23 @@ static enum qkv_status explain_scene(const struct qkv_run *run, const char *weig
 
 Test(recorded, scenes_of_a_run_name_the_layer_that_is_missing)
 {
-    struct qkv_corpus corpus;
-    struct qkv_run run = train_run(&corpus);
+    struct qkv_corpus corpus RELEASED(qkv_corpus_release);
+    struct qkv_run run RELEASED(qkv_run_release) = train_run(&corpus);
     mistake.gives_no_inputs = true;
     refused_with(explain_scene(&run, "random"), "its network recorded gives no embeddings");
     make_no_mistake();
     mistake.gives_no_attention = true;
-    expect_done(explain_scene(&run, "random"), &error);
+    expect_done(explain_scene(&run, "random"));
     refused_with(explain_scene(&run, "learned"),
                  "its network recorded gives no multi-head decoder attention in layer 1");
-    qkv_corpus_release(&corpus);
-    qkv_run_release(&run);
 }
 
 Test(recorded, heads_and_aligners_of_a_run_name_what_is_missing)
 {
-    struct qkv_corpus corpus;
-    struct qkv_run run = train_run(&corpus);
-    expect_done(measure(&run, &corpus), &error);
-    expect_done(align(&run), &error);
+    struct qkv_corpus corpus RELEASED(qkv_corpus_release);
+    struct qkv_run run RELEASED(qkv_run_release) = train_run(&corpus);
+    expect_done(measure(&run, &corpus));
+    expect_done(align(&run));
     mistake.left_out = FIRST_VALUE;
     const char *part = "network recorded: its function forward does not record QKV_PART_VALUE of layer 1";
     refused_with(measure(&run, &corpus), part);
@@ -325,6 +309,4 @@ Test(recorded, heads_and_aligners_of_a_run_name_what_is_missing)
     make_no_mistake();
     mistake.gives_single_head = true;
     refused_with(measure(&run, &corpus), "(attentional)");
-    qkv_corpus_release(&corpus);
-    qkv_run_release(&run);
 }

@@ -1,16 +1,8 @@
 /* qkv/attention_map.h: text in, translation and maps out. tests/examples/programs.c compares its numbers with those of
  * `qkv attention`. */
 #include "framework/engine/core/memory.h"
-#include "qkv/attention_map.h"
-#include "qkv/run.h"
 
-#include "refusal.h"
 #include "support.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
-
-static struct qkv_error error;
 
 static const unsigned cross = 1u << QKV_ATTENTION_CROSS;
 
@@ -24,7 +16,7 @@ static struct qkv_text_translator *opened(void)
 
 Test(text_translator, gives_translations_and_maps_of_one_sentence_after_another)
 {
-    struct qkv_text_translator *translator = opened();
+    struct qkv_text_translator *translator RELEASED(free_text_translator) = opened();
     const char *const sentences[] = {"a b c", "d"};
     for (int s = 0; s < 2; s++) {
         const char *translation = qkv_text_translator_run(translator, sentences[s], 2, &error);
@@ -41,7 +33,6 @@ Test(text_translator, gives_translations_and_maps_of_one_sentence_after_another)
         cr_expect_not_null(report->model);
         cr_expect_null(report->precision);
     }
-    qkv_text_translator_free(translator);
 }
 
 /* The text may be the last translation, whose memory the call takes. */
@@ -62,17 +53,16 @@ Test(text_translator, translates_its_own_translation)
 static void expect_failure(struct qkv_text_translator *translator, const char *text, int64_t beam_size,
                            const char *message)
 {
-    expect_refusal_with(STATUS_OF(qkv_text_translator_run(translator, text, beam_size, &error)), &error,
-                        message);
-    expect_refusal_with(STATUS_OF(qkv_text_translator_attention(translator, 0, &error)), &error,
+    expect_refusal_with(STATUS_OF(qkv_text_translator_run(translator, text, beam_size, &error)), message);
+    expect_refusal_with(STATUS_OF(qkv_text_translator_attention(translator, 0, &error)),
                         "there is no translation");
 }
 
 Test(text_translator, says_what_is_wrong_and_goes_on)
 {
-    expect_refusal(STATUS_OF(qkv_text_translator_open("no_such_run", NULL, &error)), &error,
+    expect_refusal(STATUS_OF(qkv_text_translator_open("no_such_run", NULL, &error)),
                    "no_such_run: there is no such run");
-    struct qkv_text_translator *translator = opened();
+    struct qkv_text_translator *translator RELEASED(free_text_translator) = opened();
     cr_expect_null(qkv_text_translator_attention(translator, 0, &error));
     cr_assert_not_null(qkv_text_translator_run(translator, "a b", 0, &error), "%s", error.message);
     expect_failure(translator, " ", 0, "the sentence contains no words");
@@ -80,6 +70,5 @@ Test(text_translator, says_what_is_wrong_and_goes_on)
     expect_failure(translator, "a", -1, "beam");
     cr_expect_not_null(qkv_text_translator_run(translator, "a b", 0, &error), "%s", error.message);
     cr_expect_not_null(qkv_text_translator_attention(translator, 0, &error), "%s", error.message);
-    qkv_text_translator_free(translator);
     qkv_text_translator_free(NULL);
 }

@@ -6,16 +6,6 @@
 
 #include "explain/explain.h"
 
-#include "refusal.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-static struct qkv_error error;
-
 enum { SOURCE_SIZE = 9, TARGET_SIZE = 7, SOURCE_LENGTH = 4, TARGET_LENGTH = 3, STEPS = TARGET_LENGTH + 1 };
 
 /* A model and a pair of sentences of random words. */
@@ -111,7 +101,7 @@ static void expect_words(struct subject *subject, const struct qkv_explanation *
     const struct qkv_step *probabilities = step_of(explanation, "probabilities"),
                           *chosen = step_of(explanation, "chosen");
     struct qkv_batch_view view = tiny_view(&subject->batch);
-    double *expected = tiny_log_probabilities(subject->model, &view);
+    double *expected RELEASED(free_memory) = tiny_log_probabilities(subject->model, &view);
     cr_assert_eq(probabilities->rows, STEPS);
     for (int64_t row = 0; row < STEPS; row++) {
         int32_t best = QKV_END; /* never <unk> or <s> */
@@ -128,7 +118,6 @@ static void expect_words(struct subject *subject, const struct qkv_explanation *
                                exp(expected[row * TARGET_SIZE + id]), tolerance);
         }
     }
-    free(expected);
 }
 
 static void expect_walks(const struct qkv_model_config *config, enum qkv_dtype dtype, double tolerance)
@@ -191,7 +180,7 @@ Test(walk, a_recurrent_network)
 /* All heads are joined, also where only one is selected: its columns have terms, and those of others are refused. */
 Test(walk, terms_of_a_selected_head)
 {
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     struct qkv_scene scene;
     struct qkv_messages messages;
     struct qkv_explanation all;
@@ -199,10 +188,10 @@ Test(walk, terms_of_a_selected_head)
                                "attention: {heads: 4, key_width: 2, value_width: 2, output: true}\n";
     qkv_arena_guard(true);
     cr_assert_eq(qkv_scene_read(&scene, &arena, "s", TEXT, NULL, 0, &messages), QKV_OK);
-    expect_done(qkv_explain_scene(&scene, &arena, &all, &error), &error);
+    expect_done(qkv_explain_scene(&scene, &arena, &all, &error));
     for (int head = 1; head <= 4; head++) {
         struct qkv_explanation one = all;
-        expect_done(qkv_explanation_select_head(&one, head, &arena, &error), &error);
+        expect_done(qkv_explanation_select_head(&one, head, &arena, &error));
         const struct qkv_step *joined = step_of(&one, "concatenated");
         cr_assert_eq(joined->columns, 8);
         for (int64_t column = 0; column < 8; column++) {
@@ -221,5 +210,4 @@ Test(walk, terms_of_a_selected_head)
             }
         }
     }
-    qkv_arena_release(&arena);
 }

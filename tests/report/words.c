@@ -1,10 +1,5 @@
 /* Attention between words, from attention between tokens. */
 #include "maps.h"
-#include "refusal.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
 
 /* "lower cat" in pieces, and "el gato" with the white space of level char between two words. */
 static const char *const source[] = {"lo@@", "w@@", "er", "cat", "</s>"};
@@ -35,7 +30,6 @@ static const struct qkv_attention_map maps[] = {
 };
 static const struct qkv_attention_report report = REPORT_OF(source, input, output, maps, .title = "title");
 static struct qkv_arena arena;
-static struct qkv_error error;
 
 static void teardown(void)
 {
@@ -113,7 +107,7 @@ Test(words, refuse_maps_that_do_not_fit_their_tokens)
 {
     struct qkv_attention_report wrong = report, merged;
     wrong.source_length = 4;
-    expect_refusal(qkv_attention_merge_words(&wrong, words, &arena, &merged, &error), &error,
+    expect_refusal(qkv_attention_merge_words(&wrong, words, &arena, &merged, &error),
                    "the encoder map has shape [5, 5], but there are 4 and 4 tokens");
 }
 
@@ -126,7 +120,7 @@ Test(words, name_a_word_that_was_cut_without_the_mark)
     const struct qkv_attention_report cut = {NULL, NULL, NULL, source, 5, read, pieces, 4};
     struct qkv_attention_report merged;
     const struct qkv_attention_words of_cut = {source_words, target};
-    expect_done(qkv_attention_merge_words(&cut, of_cut, &arena, &merged, &error), &error);
+    expect_done(qkv_attention_merge_words(&cut, of_cut, &arena, &merged, &error));
     expect_names(merged.target_output, merged.target_length, "x@@ y a b");
     expect_names(merged.target_input, merged.target_length, "<s> x@@ y a");
 }

@@ -1,19 +1,9 @@
-#include "qkv/checkpoint.h"
-#include "qkv/optimizer.h"
 
-#include "refusal.h"
 #include "support.h"
 
-#include <criterion/criterion.h>
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
-
-static struct qkv_error error;
 
 /* ---- a small model and its optimizer ---- */
 
@@ -63,7 +53,7 @@ static void fill_moments(struct model *model)
     state->updates = 123456789012;
 }
 
-static void free_model(struct model *model)
+static void release_model(struct model *model)
 {
     qkv_optimizer_release(&model->optimizer);
     qkv_parameters_release(&model->parameters);
@@ -76,8 +66,7 @@ static const struct qkv_optimizer_state *state_of(const struct model *model, boo
 
 static void save(const char *path, const struct model *model, bool moments, const struct qkv_state *state)
 {
-    expect_done(qkv_checkpoint_save(path, &model->parameters, state_of(model, moments), state, &error),
-                &error);
+    expect_done(qkv_checkpoint_save(path, &model->parameters, state_of(model, moments), state, &error));
 }
 
 static enum qkv_status try_to_load(const char *path, struct model *model, bool moments,
@@ -89,7 +78,7 @@ static enum qkv_status try_to_load(const char *path, struct model *model, bool m
 
 static void load(const char *path, struct model *model, bool moments, struct qkv_state *state)
 {
-    expect_done(try_to_load(path, model, moments, state), &error);
+    expect_done(try_to_load(path, model, moments, state));
 }
 
 /* Loading must fail with `path: sentence`, or with any sentence about the path if it is NULL, and change
@@ -97,7 +86,7 @@ static void load(const char *path, struct model *model, bool moments, struct qkv
 static void refuse(const char *path, struct model *model, bool moments, const char *sentence)
 {
     static struct qkv_state state;
-    void *before = malloc(size_of(model));
+    void *before RELEASED(free_memory) = malloc(size_of(model));
     memcpy(before, model->parameters.values, size_of(model));
     int64_t updates = model->optimizer.state.updates;
     const char *message = sentence ? format("%s: %s", path, sentence) : path;
@@ -107,7 +96,6 @@ static void refuse(const char *path, struct model *model, bool moments, const ch
     cr_assert_eq(memcmp(before, model->parameters.values, size_of(model)), 0);
     cr_assert_eq(updates, model->optimizer.state.updates);
     cr_assert_eq(state.count, 0);
-    free(before);
 }
 
 /* ---- round trips ---- */
@@ -117,8 +105,10 @@ Test(checkpoint, comes_back_bit_by_bit)
     const char *folder = scratch("round_trip");
     for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++)
         for (int kind = 0; kind < QKV_OPTIMIZER_COUNT; kind++) {
-            struct model out = model_of((enum qkv_dtype)dtype, (enum qkv_optimizer_kind)kind, 1);
-            struct model in = model_of((enum qkv_dtype)dtype, (enum qkv_optimizer_kind)kind, 2);
+            struct model out RELEASED(release_model) =
+                model_of((enum qkv_dtype)dtype, (enum qkv_optimizer_kind)kind, 1);
+            struct model in RELEASED(release_model) =
+                model_of((enum qkv_dtype)dtype, (enum qkv_optimizer_kind)kind, 2);
             const double odd[] = {-0.0, (double)INFINITY, (double)NAN, DBL_MIN / 3, FLT_MAX, FLT_MIN / 3};
             for (int i = 0; i < 6; i++) qkv_parameter_set(&out.parameters, out.parameters.list[1], i, odd[i]);
             fill_moments(&out);
@@ -132,17 +122,15 @@ Test(checkpoint, comes_back_bit_by_bit)
                 cr_assert_eq(
                     memcmp(in.optimizer.state.moments[i], out.optimizer.state.moments[i], size_of(&in)), 0);
             cr_assert_eq(in.optimizer.state.updates, 123456789012);
-            free_model(&out);
-            free_model(&in);
         }
 }
 
 Test(checkpoint, converts_between_precisions)
 {
     const char *folder = scratch("convert");
-    struct model wide = model_of(QKV_FLOAT64, QKV_OPTIMIZER_ADAM, 1);
-    struct model narrow = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 2);
-    struct model back = model_of(QKV_FLOAT64, QKV_OPTIMIZER_ADAM, 3);
+    struct model wide RELEASED(release_model) = model_of(QKV_FLOAT64, QKV_OPTIMIZER_ADAM, 1);
+    struct model narrow RELEASED(release_model) = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 2);
+    struct model back RELEASED(release_model) = model_of(QKV_FLOAT64, QKV_OPTIMIZER_ADAM, 3);
     fill_moments(&wide);
     const char *path = format("%s/wide", folder);
     save(path, &wide, true, NULL);
@@ -162,16 +150,13 @@ Test(checkpoint, converts_between_precisions)
                          (float)((double *)wide.optimizer.state.moments[1])[at]);
         }
     }
-    free_model(&wide);
-    free_model(&narrow);
-    free_model(&back);
 }
 
 Test(checkpoint, loads_values_alone)
 {
     const char *path = format("%s/a", scratch("values"));
-    struct model out = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1),
-                 in = model_of(QKV_FLOAT32, QKV_OPTIMIZER_SGD, 2);
+    struct model out RELEASED(release_model) = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1),
+                     in RELEASED(release_model) = model_of(QKV_FLOAT32, QKV_OPTIMIZER_SGD, 2);
     fill_moments(&out);
     for (int moments = 0; moments <= 1; moments++) {
         save(path, &out, moments, NULL);
@@ -180,8 +165,6 @@ Test(checkpoint, loads_values_alone)
         cr_assert_eq(memcmp(in.parameters.values, out.parameters.values, size_of(&in)), 0);
         cr_assert_eq(in.optimizer.state.updates, 0);
     }
-    free_model(&out);
-    free_model(&in);
 }
 
 /* ---- the state ---- */
@@ -192,8 +175,8 @@ Test(checkpoint, keeps_the_state_in_order_and_exactly)
     const double numbers[] = {0.1,     -0.0,        1e-320,           DBL_MAX,           1.0 / 3,
                               FLT_MIN, (double)NAN, (double)INFINITY, -(double)INFINITY, 12345678};
     const int64_t integers[] = {0, -1, INT64_MAX, INT64_MIN, 1234567890123};
-    struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
-    struct qkv_state out = {0}, in = {0};
+    struct model model RELEASED(release_model) = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
+    struct qkv_state out RELEASED(qkv_state_release) = {0}, in RELEASED(qkv_state_release) = {0};
     qkv_state_set(&out, "text", "first");
     for (int i = 0; i < 10; i++) qkv_state_set_number(&out, format("number.%d", i), numbers[i]);
     for (int i = 0; i < 5; i++) qkv_state_set_integer(&out, format("integer.%d", i), integers[i]);
@@ -216,42 +199,36 @@ Test(checkpoint, keeps_the_state_in_order_and_exactly)
         cr_assert_eq(qkv_state_get_integer(&in, format("integer.%d", i), &integer, NULL), QKV_OK);
         cr_assert_eq(integer, integers[i]);
     }
-    qkv_state_release(&out);
-    qkv_state_release(&in);
-    free_model(&model);
 }
 
 Test(checkpoint, says_which_number_of_the_state_is_none)
 {
     static const char *const texts[] = {"", "x", "1.5", "0x10", " 1", "1 ", "99999999999999999999"};
-    struct qkv_state state = {0};
+    struct qkv_state state RELEASED(qkv_state_release) = {0};
     int64_t integer = 42;
     double number = 42;
-    expect_refusal(qkv_state_get_integer(&state, "epoch", &integer, &error), &error, "epoch is missing");
+    expect_refusal(qkv_state_get_integer(&state, "epoch", &integer, &error), "epoch is missing");
     for (int i = 0; i < 7; i++) {
         qkv_state_set(&state, "epoch", texts[i]);
-        expect_refusal(qkv_state_get_integer(&state, "epoch", &integer, &error), &error,
+        expect_refusal(qkv_state_get_integer(&state, "epoch", &integer, &error),
                        format("epoch is \"%s\", but must be a whole number", texts[i]));
     }
     qkv_state_set(&state, "best", "1e999");
-    expect_refusal(qkv_state_get_number(&state, "best", &number, &error), &error,
+    expect_refusal(qkv_state_get_number(&state, "best", &number, &error),
                    "best is \"1e999\", but must be a number");
     cr_assert_eq(integer, 42);
     cr_assert_eq(number, 42);
-    qkv_state_release(&state);
 }
 
 Test(checkpoint, keys_of_the_format_are_refused)
 {
     const char *path = format("%s/a", scratch("reserved"));
-    struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_SGD, 1);
-    struct qkv_state state = {0};
+    struct model model RELEASED(release_model) = model_of(QKV_FLOAT32, QKV_OPTIMIZER_SGD, 1);
+    struct qkv_state state RELEASED(qkv_state_release) = {0};
     qkv_state_set(&state, "qkv.format", "3");
-    expect_refusal_with(qkv_checkpoint_save(path, &model.parameters, NULL, &state, &error), &error,
+    expect_refusal_with(qkv_checkpoint_save(path, &model.parameters, NULL, &state, &error),
                         "the key qkv.format of a state is reserved");
     cr_expect_neq(access(path, F_OK), 0);
-    qkv_state_release(&state);
-    free_model(&model);
 }
 
 /* ---- the bytes, as another reader of the format sees them ---- */
@@ -268,8 +245,8 @@ Test(checkpoint, is_a_safetensors_file)
         "'optimizer.first.query.bias':{'dtype':'F32','shape':[7],'data_offsets':[196,224]},"
         "'optimizer.first.four.axes':{'dtype':'F32','shape':[2,1,3,2],'data_offsets':[224,272]}}";
     const char *path = format("%s/a", scratch("format"));
-    struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_SGD, 1);
-    struct qkv_state state = {0};
+    struct model model RELEASED(release_model) = model_of(QKV_FLOAT32, QKV_OPTIMIZER_SGD, 1);
+    struct qkv_state state RELEASED(qkv_state_release) = {0};
     qkv_state_set(&state, "epoch", "3");
     save(path, &model, true, &state);
     size_t size;
@@ -287,8 +264,6 @@ Test(checkpoint, is_a_safetensors_file)
     cr_assert_eq(
         memcmp(bytes + data + 60, (float *)model.parameters.values + model.parameters.list[1]->offset, 28),
         0);
-    qkv_state_release(&state);
-    free_model(&model);
 }
 
 /* ---- damage ---- */
@@ -296,7 +271,7 @@ Test(checkpoint, is_a_safetensors_file)
 Test(checkpoint, finds_every_truncation)
 {
     const char *folder = scratch("truncation"), *path = format("%s/whole", folder);
-    struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
+    struct model model RELEASED(release_model) = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
     save(path, &model, true, NULL);
     size_t size;
     char *bytes = read_file(path, &size);
@@ -311,15 +286,14 @@ Test(checkpoint, finds_every_truncation)
     bytes[size] = 'x';
     refuse(write_bytes(folder, "cut", bytes, size + 1), &model, true,
            format("byte %zu: the data ends here, but the file goes on", size));
-    free_model(&model);
 }
 
 /* The checksum covers header and padding, too: no flip goes unseen. */
 Test(checkpoint, finds_every_flip)
 {
     const char *folder = scratch("flip"), *path = format("%s/whole", folder);
-    struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
-    struct qkv_state state = {0};
+    struct model model RELEASED(release_model) = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
+    struct qkv_state state RELEASED(qkv_state_release) = {0};
     qkv_state_set(&state, "epoch", "3");
     save(path, &model, true, &state);
     size_t size;
@@ -333,8 +307,6 @@ Test(checkpoint, finds_every_flip)
         bytes[i] = kept;
     }
     load(write_bytes(folder, "flipped", bytes, size), &model, true, NULL);
-    qkv_state_release(&state);
-    free_model(&model);
 }
 
 /* ---- the wrong model, path or version ---- */
@@ -342,7 +314,7 @@ Test(checkpoint, finds_every_flip)
 Test(checkpoint, refuses_the_wrong_model)
 {
     const char *path = format("%s/best.safetensors", scratch("model"));
-    struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
+    struct model model RELEASED(release_model) = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
     save(path, &model, true, NULL);
     struct qkv_parameters larger = {0}, fewer = {0}, more = {0};
     qkv_parameters_add(&larger, QKV_SHAPE(6, 5), NORMAL, "query.weight");
@@ -360,23 +332,20 @@ Test(checkpoint, refuses_the_wrong_model)
     for (int i = 0; i < 3; i++) {
         refuse(path, &models[i], true, sentences[i]);
         refuse(path, &models[i], false, sentences[i]);
-        free_model(&models[i]);
+        release_model(&models[i]);
     }
-    free_model(&model);
 }
 
 Test(checkpoint, refuses_the_wrong_optimizer)
 {
     const char *path = format("%s/last.safetensors", scratch("optimizer"));
-    struct model adam = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1),
-                 sgd = model_of(QKV_FLOAT32, QKV_OPTIMIZER_SGD, 2);
+    struct model adam RELEASED(release_model) = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1),
+                      sgd RELEASED(release_model) = model_of(QKV_FLOAT32, QKV_OPTIMIZER_SGD, 2);
     save(path, &adam, true, NULL);
     refuse(path, &sgd, true, "holds the state of the optimizer adam, but the config has sgd");
     save(path, &adam, false, NULL);
     refuse(path, &sgd, true,
            "holds values but no state of an optimizer, so training cannot continue from it");
-    free_model(&adam);
-    free_model(&sgd);
 }
 
 /* Its moments would not have the room. */
@@ -391,9 +360,9 @@ Test(checkpoint, refuses_an_optimizer_of_other_parameters)
         "parameters are 48 of type F32"};
     struct qkv_parameters few = {0};
     qkv_parameters_add(&few, QKV_SHAPE(3), NORMAL, "few");
-    struct model good = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1),
-                 small = finish(few, QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 2),
-                 wide = model_of(QKV_FLOAT64, QKV_OPTIMIZER_ADAM, 3);
+    struct model good RELEASED(release_model) = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1),
+                      small RELEASED(release_model) = finish(few, QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 2),
+                      wide RELEASED(release_model) = model_of(QKV_FLOAT64, QKV_OPTIMIZER_ADAM, 3);
     const struct qkv_optimizer fitting = good.optimizer, none = {0};
     const struct qkv_optimizer *const others[] = {&none, &small.optimizer, &wide.optimizer};
     save(path, &good, true, NULL);
@@ -402,26 +371,22 @@ Test(checkpoint, refuses_an_optimizer_of_other_parameters)
         refuse(path, &good, true, SENTENCES[i]);
         const char *new = format("%s.new", path);
         expect_refusal(qkv_checkpoint_save(new, &good.parameters, &good.optimizer.state, NULL, &error),
-                       &error, format("%s: %s", new, SENTENCES[i]));
+                       format("%s: %s", new, SENTENCES[i]));
         cr_expect_null(read_file(new, NULL));
     }
     good.optimizer = fitting;
     load(path, &good, true, NULL);
-    free_model(&good);
-    free_model(&small);
-    free_model(&wide);
 }
 
 Test(checkpoint, refuses_paths_that_are_no_file)
 {
     const char *folder = scratch("paths");
-    struct model model = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
+    struct model model RELEASED(release_model) = model_of(QKV_FLOAT32, QKV_OPTIMIZER_ADAM, 1);
     refuse(format("%s/none", folder), &model, false, "cannot be read: No such file or directory");
     refuse(folder, &model, false, "cannot be read: it is a folder");
     const char *paths[] = {folder, format("%s/none/a", folder), format("%s/pipe", folder), "/dev/full"};
     cr_assert_eq(mkfifo(paths[2], 0600), 0);
     for (int i = 0; i < 4; i++)
-        expect_refusal_with(qkv_checkpoint_save(paths[i], &model.parameters, NULL, NULL, &error), &error,
+        expect_refusal_with(qkv_checkpoint_save(paths[i], &model.parameters, NULL, NULL, &error),
                             format("%s: cannot be written: ", paths[i]));
-    free_model(&model);
 }

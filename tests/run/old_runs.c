@@ -1,11 +1,5 @@
 /* Runs of older versions, in tests/fixtures, open as they did; runs of newer versions are refused. */
-#include "support.h"
 #include "training.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FIXTURE QKV_SOURCE_DIR "/tests/fixtures/run-0.1"
 

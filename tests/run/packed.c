@@ -4,18 +4,7 @@
 #include "framework/translator/data/bpe.h"
 #include "framework/translator/run/packed_run.h"
 
-#include "qkv/corpus.h"
-#include "qkv/model.h"
-
-#include "refusal.h"
 #include "support.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-static struct qkv_error error;
 
 /* Trains a run with merges on one side, a few updates long, and opens it. */
 static struct qkv_run trained(const char *name)
@@ -35,7 +24,7 @@ static struct qkv_run trained(const char *name)
         "training: {model_dir: run, batch_size: 4, updates: 20}\n");
     run_ok("cd '%s' && qkv train c.yaml --quiet --threads 1", folder);
     struct qkv_run run;
-    expect_done(qkv_run_open(&run, format("%s/run", folder), NULL, QKV_FLOAT32, &error), &error);
+    expect_done(qkv_run_open(&run, format("%s/run", folder), NULL, QKV_FLOAT32, &error));
     return run;
 }
 
@@ -44,8 +33,8 @@ static struct qkv_run packed_and_unpacked(const struct qkv_run *run, enum qkv_pa
 {
     unsigned char *bytes;
     struct qkv_run copy;
-    expect_done(qkv_run_pack(run, numbers, &bytes, size, &error), &error);
-    expect_done(qkv_run_unpack(&copy, bytes, *size, &error), &error);
+    expect_done(qkv_run_pack(run, numbers, &bytes, size, &error));
+    expect_done(qkv_run_unpack(&copy, bytes, *size, &error));
     free(bytes);
     return copy;
 }
@@ -83,24 +72,24 @@ static void expect_same_texts(const struct qkv_run *run, const struct qkv_run *c
 Test(packed, holds_the_run_exactly_in_float32)
 {
     size_t size;
-    struct qkv_run run = trained("run"), copy = packed_and_unpacked(&run, QKV_PACKED_FLOAT32, &size);
+    struct qkv_run run RELEASED(qkv_run_release) = trained("run"),
+                       copy RELEASED(qkv_run_release) = packed_and_unpacked(&run, QKV_PACKED_FLOAT32, &size);
     expect_same_texts(&run, &copy);
     size_t elements = (size_t)run.model->parameters.elements;
     cr_assert_eq(copy.model->parameters.elements, run.model->parameters.elements);
     cr_expect_arr_eq(copy.model->parameters.values, run.model->parameters.values, elements * sizeof(float));
-    struct qkv_tokens tokens = {0}; /* the merges reach the tokenizer */
-    expect_done(qkv_tokenize(&tokens, &copy.config.data.src, "lowest", 6, &error), &error);
+    struct qkv_tokens tokens RELEASED(qkv_tokens_release) = {0}; /* the merges reach the tokenizer */
+    expect_done(qkv_tokenize(&tokens, &copy.config.data.src, "lowest", 6, &error));
     cr_expect_gt(tokens.count, 0);
-    qkv_tokens_release(&tokens);
-    qkv_run_release(&copy);
-    qkv_run_release(&run);
 }
 
 Test(packed, rounds_parameters_to_half_precision)
 {
     size_t size, exact;
-    struct qkv_run run = trained("run"), copy = packed_and_unpacked(&run, QKV_PACKED_HALF, &size),
-                   other = packed_and_unpacked(&run, QKV_PACKED_FLOAT32, &exact);
+    struct qkv_run run RELEASED(qkv_run_release) = trained("run"),
+                       copy RELEASED(qkv_run_release) = packed_and_unpacked(&run, QKV_PACKED_HALF, &size),
+                       other RELEASED(qkv_run_release) =
+                           packed_and_unpacked(&run, QKV_PACKED_FLOAT32, &exact);
     expect_same_texts(&run, &copy);
     const struct qkv_parameters *parameters = &run.model->parameters;
     cr_expect_eq(exact - size, 2 * (size_t)qkv_parameters_total(parameters));
@@ -114,17 +103,14 @@ Test(packed, rounds_parameters_to_half_precision)
     ((float *)parameters->values)[parameters->list[1]->offset] = 7e4f; /* beyond half precision */
     unsigned char *bytes = NULL;
     expect_refusal(
-        qkv_run_pack(&run, QKV_PACKED_HALF, &bytes, &size, &error), &error,
+        qkv_run_pack(&run, QKV_PACKED_HALF, &bytes, &size, &error),
         format("%s holds a number beyond 65504, the greatest of half precision", parameters->list[1]->name));
-    qkv_run_release(&other);
-    qkv_run_release(&copy);
-    qkv_run_release(&run);
 }
 
 /* A block that is cut, longer, or changed in one place is refused or read as another run, never more. */
 Test(packed, refuses_what_is_no_packed_run)
 {
-    struct qkv_run run = trained("run"), copy;
+    struct qkv_run run RELEASED(qkv_run_release) = trained("run"), copy RELEASED(qkv_run_release);
     unsigned char *bytes;
     size_t size;
     cr_assert_eq(qkv_run_pack(&run, QKV_PACKED_HALF, &bytes, &size, &error), QKV_OK);
@@ -141,8 +127,6 @@ Test(packed, refuses_what_is_no_packed_run)
         if (!qkv_run_unpack(&copy, bytes, size, &error)) qkv_run_release(&copy);
         bytes[at] = byte;
     }
-    expect_done(qkv_run_unpack(&copy, bytes, size, &error), &error);
-    qkv_run_release(&copy);
+    expect_done(qkv_run_unpack(&copy, bytes, size, &error));
     free(bytes);
-    qkv_run_release(&run);
 }

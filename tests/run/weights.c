@@ -1,13 +1,6 @@
 /* Parameters by name, from safetensors files as other programs write them: without the checksum and format of qkv. */
-#include "qkv/checkpoint.h"
 
-#include "refusal.h"
 #include "support.h"
-
-#include <criterion/criterion.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Parameters a [2, 3] and b [2], all 9. */
 static struct qkv_parameters two_parameters(enum qkv_dtype dtype)
@@ -27,17 +20,15 @@ static struct qkv_parameters two_parameters(enum qkv_dtype dtype)
 static const char *file_of(const char *header, size_t size, const void *data)
 {
     size_t length = strlen(header);
-    char *bytes = calloc(1, 8 + length + size);
+    char *bytes RELEASED(free_memory) = calloc(1, 8 + length + size);
     bytes[0] = (char)(length & 0xFF);
     bytes[1] = (char)(length >> 8);
     for (size_t i = 0; i < length; i++) bytes[8 + i] = header[i] == '\'' ? '"' : header[i];
     memcpy(bytes + 8 + length, data, size);
     const char *path = write_bytes(scratch("weights"), "x.safetensors", bytes, 8 + length + size);
-    free(bytes);
     return path;
 }
 
-static struct qkv_error error;
 static const float NUMBERS[] = {1, 2, 3, 4, 5, 6, -7, 0.5f}, NINES[] = {9, 9, 9, 9, 9, 9};
 
 #define A "'a':{'dtype':'F32','shape':[2,3],'data_offsets':[0,24]}"
@@ -55,18 +46,17 @@ Test(weights, of_another_program_are_loaded_by_name)
                                           "{'__metadata__':{'format':'pt'}," A "," B "}"};
     for (int i = 0; i < 3; i++)
         for (int precision = 0; precision < 2; precision++) {
-            struct qkv_parameters parameters = two_parameters(precision ? QKV_FLOAT64 : QKV_FLOAT32);
-            struct qkv_load_report report;
+            struct qkv_parameters parameters RELEASED(qkv_parameters_release) =
+                two_parameters(precision ? QKV_FLOAT64 : QKV_FLOAT32);
+            struct qkv_load_report report RELEASED(qkv_load_report_release);
             uint64_t changes = parameters.changes;
             const char *path = file_of(HEADERS[i], sizeof NUMBERS, NUMBERS);
-            expect_done(qkv_parameters_load(path, &parameters, false, &report, &error), &error);
+            expect_done(qkv_parameters_load(path, &parameters, false, &report, &error));
             expect_values(&parameters, 0, NUMBERS);
             expect_values(&parameters, 1, NUMBERS + 6);
             cr_expect_eq(report.loaded, 2);
             cr_expect_eq(report.missing.count + report.reshaped.count + report.superfluous.count, 0);
             cr_expect_neq(parameters.changes, changes);
-            qkv_load_report_release(&report);
-            qkv_parameters_release(&parameters);
         }
 }
 
@@ -92,10 +82,10 @@ Test(weights, that_differ_are_named)
          2, 0, 4, false, false},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        struct qkv_parameters parameters = two_parameters(QKV_FLOAT32);
+        struct qkv_parameters parameters RELEASED(qkv_parameters_release) = two_parameters(QKV_FLOAT32);
         const char *path = file_of(CASES[i].header, sizeof NUMBERS, NUMBERS);
         for (int partial = 0; partial < 2; partial++) {
-            struct qkv_load_report report;
+            struct qkv_load_report report RELEASED(qkv_load_report_release);
             cr_expect_eq(qkv_parameters_load(path, &parameters, partial, &report, &error),
                          partial ? QKV_OK : QKV_INVALID);
             cr_expect(report.missing.count == CASES[i].missing &&
@@ -105,10 +95,8 @@ Test(weights, that_differ_are_named)
                       "case %zu", i);
             expect_values(&parameters, 0, partial && CASES[i].has_a ? NUMBERS : NINES);
             expect_values(&parameters, 1, partial && CASES[i].has_b ? NUMBERS + 6 : NINES);
-            qkv_load_report_release(&report);
         }
         cr_expect_str_eq(error.message, format("%s: %s", path, CASES[i].sentence));
-        qkv_parameters_release(&parameters);
     }
 }
 
@@ -116,61 +104,57 @@ Test(weights, that_differ_are_named)
 Test(weights, names_in_a_report_outlive_the_parameters)
 {
     struct qkv_parameters parameters = two_parameters(QKV_FLOAT32);
-    struct qkv_load_report report;
+    struct qkv_load_report report RELEASED(qkv_load_report_release);
     const char *path = file_of("{'a':{'dtype':'F32','shape':[3,2],'data_offsets':[0,24]}}", 24, NUMBERS);
-    expect_done(qkv_parameters_load(path, &parameters, true, &report, &error), &error);
+    expect_done(qkv_parameters_load(path, &parameters, true, &report, &error));
     cr_assert(report.missing.count == 1 && report.reshaped.count == 1);
     for (int i = 0; i < 2; i++)
         cr_expect_neq(report.missing.name[0], parameters.list[i]->name, "not the parameter's own");
     qkv_parameters_release(&parameters);
     cr_expect_str_eq(report.missing.name[0], "b");
     cr_expect_str_eq(report.reshaped.name[0], "a");
-    qkv_load_report_release(&report);
 }
 
 Test(weights, of_a_checkpoint_are_loaded_and_checked)
 {
-    struct qkv_parameters parameters = two_parameters(QKV_FLOAT32);
+    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = two_parameters(QKV_FLOAT32);
     const char *path = format("%s/own.safetensors", scratch("own"));
     size_t size;
     cr_assert_eq(qkv_checkpoint_save(path, &parameters, NULL, NULL, &error), QKV_OK);
-    expect_done(qkv_parameters_load(path, &parameters, false, NULL, &error), &error);
+    expect_done(qkv_parameters_load(path, &parameters, false, NULL, &error));
     char *bytes = read_file(path, &size);
     bytes[size - 1] ^= 1; /* a checksum that is there must be right */
     path = write_bytes(scratch("own"), "spoilt.safetensors", bytes, size);
-    expect_refusal_with(qkv_parameters_load(path, &parameters, false, NULL, &error), &error,
+    expect_refusal_with(qkv_parameters_load(path, &parameters, false, NULL, &error),
                         "is damaged: its checksum is ");
-    qkv_parameters_release(&parameters);
 }
 
 Test(weights, need_a_valid_file_and_parameters)
 {
-    struct qkv_parameters parameters = two_parameters(QKV_FLOAT32), none = {0};
+    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = two_parameters(QKV_FLOAT32),
+                                     none = {0};
     const char *path = file_of("{" A "," B "}", sizeof NUMBERS - 4, NUMBERS);
-    expect_refusal_with(qkv_parameters_load(path, &parameters, true, NULL, &error), &error,
-                        "it was cut short");
+    expect_refusal_with(qkv_parameters_load(path, &parameters, true, NULL, &error), "it was cut short");
     path =
         file_of("{'a':{'dtype':'I32','shape':[2,3],'data_offsets':[0,24]}," B "}", sizeof NUMBERS, NUMBERS);
-    expect_refusal(qkv_parameters_load(path, &parameters, true, NULL, &error), &error,
+    expect_refusal(qkv_parameters_load(path, &parameters, true, NULL, &error),
                    format("%s: a is of type I32, but must be F32, F64, F16, BF16 or I8", path));
     cr_expect_eq(qkv_parameters_load("nowhere", &parameters, true, NULL, &error), QKV_INVALID);
-    expect_refusal(qkv_parameters_load(path, &none, true, NULL, &error), &error,
+    expect_refusal(qkv_parameters_load(path, &none, true, NULL, &error),
                    format("%s: the parameters are not allocated", path));
     expect_values(&parameters, 0, NINES);
-    qkv_parameters_release(&parameters);
 }
 
 /* Values that were loaded are not rounded; those of a file that has none of the parameters still are. */
 Test(weights, that_are_loaded_are_not_int8_any_more)
 {
-    struct qkv_parameters parameters = two_parameters(QKV_FLOAT32);
-    expect_done(qkv_parameters_set_precision(&parameters, QKV_PRECISION_INT8, &error), &error);
+    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = two_parameters(QKV_FLOAT32);
+    expect_done(qkv_parameters_set_precision(&parameters, QKV_PRECISION_INT8, &error));
     const char *path = file_of("{'c':{'dtype':'F32','shape':[2],'data_offsets':[0,8]}}", 8, NUMBERS);
-    expect_done(qkv_parameters_load(path, &parameters, true, NULL, &error), &error);
+    expect_done(qkv_parameters_load(path, &parameters, true, NULL, &error));
     cr_expect_eq(parameters.products, QKV_PRECISION_INT8, "nothing was loaded");
     path = file_of("{" A "," B "}", sizeof NUMBERS, NUMBERS);
-    expect_done(qkv_parameters_load(path, &parameters, false, NULL, &error), &error);
+    expect_done(qkv_parameters_load(path, &parameters, false, NULL, &error));
     cr_expect_eq(parameters.products, QKV_PRECISION_FLOAT32);
     expect_values(&parameters, 0, NUMBERS);
-    qkv_parameters_release(&parameters);
 }

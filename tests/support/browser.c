@@ -1,18 +1,10 @@
 #include "browser.h"
 
-#include "support.h"
-
 #include <cjson/cJSON.h>
-#include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum {
     SECONDS = 300 /* of patience: machines may be busy */,
@@ -119,9 +111,8 @@ static char *text_in(cJSON *result, const char *key)
 /* A text as JSON, with its quotes. */
 static char *quoted(const char *text)
 {
-    cJSON *item = cJSON_CreateString(text);
+    cJSON *item RELEASED(free_json) = cJSON_CreateString(text);
     char *json = remember(cJSON_PrintUnformatted(item));
-    cJSON_Delete(item);
     return json;
 }
 

@@ -6,7 +6,7 @@
 #ifndef QKV_TESTS_BROWSER_H
 #define QKV_TESTS_BROWSER_H
 
-#include <stdbool.h>
+#include "support.h"
 
 #define FORMATTED __attribute__((format(printf, 1, 2)))
 
@@ -22,8 +22,18 @@ void browser_open(const char *arguments, const char *fragment);
 void browser_open_run(const char *training, const char *options, const char *fragment);
 
 /* Ends the browser. Fails the test if there were errors or warnings on the console, or addresses that were asked for beyond the
- * file itself. To be called in a test: Criterion counts no failure of a .fini. */
+ * file itself. */
 void browser_close(void);
+
+/* A test that ends with browser_close, as Criterion counts no failure of a .fini. */
+#define PageTest(suite, name)                                                                                \
+    static void suite##_##name(void);                                                                        \
+    Test(suite, name)                                                                                        \
+    {                                                                                                        \
+        suite##_##name();                                                                                    \
+        browser_close();                                                                                     \
+    }                                                                                                        \
+    static void suite##_##name(void)
 
 /* Makes the window so many pixels wide. */
 void resize(int width);

@@ -2,12 +2,7 @@
 #ifndef TESTS_CONFIG_TEXT_H
 #define TESTS_CONFIG_TEXT_H
 
-#include "qkv/config.h"
-
 #include "support.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
 
 static inline char *config_text(const struct qkv_config *config, bool full)
 {

@@ -2,9 +2,7 @@
 #ifndef TESTS_ENCODED_H
 #define TESTS_ENCODED_H
 
-#include "qkv/corpus.h"
-
-#include "refusal.h"
+#include "support.h"
 
 struct encoded {
     struct qkv_corpus corpus;
@@ -15,11 +13,10 @@ struct encoded {
 static inline void read_encoded(struct encoded *encoded, const char *path, const struct qkv_data_config *data,
                                 struct qkv_corpus_options options)
 {
-    struct qkv_error error = {""};
     struct qkv_corpus *corpus = &encoded->corpus;
-    expect_done(qkv_corpus_read(corpus, path, data, options, &error), &error);
-    expect_done(qkv_corpus_vocabularies(corpus, data, &encoded->source, &encoded->target, &error), &error);
-    expect_done(qkv_corpus_encode(corpus, &encoded->source, &encoded->target, &error), &error);
+    expect_done(qkv_corpus_read(corpus, path, data, options, &error));
+    expect_done(qkv_corpus_vocabularies(corpus, data, &encoded->source, &encoded->target, &error));
+    expect_done(qkv_corpus_encode(corpus, &encoded->source, &encoded->target, &error));
 }
 
 static inline void release_encoded(struct encoded *encoded)

@@ -2,17 +2,11 @@
 #include "fault_runs.h"
 
 #include "../faults/inject/report.h"
-#include "support.h"
 
-#include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <wordexp.h>
 
 /* ---- the commands ---- */
@@ -30,16 +24,10 @@ enum { HANGS_AFTER = 300 };
 /* Fewer than the allocations of opening the run, which are about 2100. */
 enum { ALLOCATIONS_OF_OPENING = 1900 };
 
-#define SCENE   "'" QKV_SOURCE_DIR "/configs/seeds/simple_attention.yaml'"
-#define LEXICON "'" QKV_SOURCE_DIR "/datasets/en_es/lexicon.txt'"
-#define ATTENTION(format)                                                                                    \
-    {                                                                                                        \
-        FAULT_OTHERS, "attention run 'a b c' -q --layer 1 -o out." format, true                              \
-    }
-#define EXPLAIN(format)                                                                                      \
-    {                                                                                                        \
-        FAULT_OTHERS, "explain " SCENE " -o out." format                                                     \
-    }
+#define SCENE             "'" QKV_SOURCE_DIR "/configs/seeds/simple_attention.yaml'"
+#define LEXICON           "'" QKV_SOURCE_DIR "/datasets/en_es/lexicon.txt'"
+#define ATTENTION(format) LIST(FAULT_OTHERS, "attention run 'a b c' -q --layer 1 -o out." format, true)
+#define EXPLAIN(format)   LIST(FAULT_OTHERS, "explain " SCENE " -o out." format)
 
 static const struct command COMMANDS[] = {
     {FAULT_TRAINING, "train c.yaml -q -j 1 -s training.model_dir=made/new -s training.ema=0.5 "
@@ -240,10 +228,10 @@ static const char *name_code(const struct fault *fault)
 static _Noreturn void become_qkv(const struct sweep *sweep, const char *fault)
 {
     wordexp_t words = {.we_offs = 1};
-    const char *output = format("%s.out", sweep->work), *error = format("%s.err", sweep->work);
+    const char *output = format("%s.out", sweep->work), *messages = format("%s.err", sweep->work);
     bool ready = !wordexp(sweep->command->arguments, &words, WRDE_DOOFFS | WRDE_NOCMD) &&
                  freopen(format("%s/in.txt", sweep->work), "r", stdin) && freopen(output, "w", stdout) &&
-                 freopen(error, "w", stderr) && !chdir(sweep->work) && !setenv("QKV_FAULT", fault, 1) &&
+                 freopen(messages, "w", stderr) && !chdir(sweep->work) && !setenv("QKV_FAULT", fault, 1) &&
                  !setenv("QKV_FAULT_REPORT", sweep->report, 1) && !setenv("LD_PRELOAD", QKV_INJECT, 1);
     if (!ready) _exit(99);
     words.we_wordv[0] = format("qkv");
@@ -301,14 +289,14 @@ static const char *repair(const struct sweep *sweep)
 }
 
 /* What a run printed behind the notes that a run without a fault prints, too. */
-static const char *after_notes(const char *error, const char *notes)
+static const char *after_notes(const char *messages, const char *notes)
 {
     for (const char *end; (end = strchr(notes, '\n')); notes = end + 1) {
         size_t size = (size_t)(end + 1 - notes);
-        if (strncmp(error, notes, size) != 0) break;
-        error += size;
+        if (strncmp(messages, notes, size) != 0) break;
+        messages += size;
     }
-    return error;
+    return messages;
 }
 
 /* Returns what is wrong with the exit code and the messages of a run that did not succeed, or NULL. */

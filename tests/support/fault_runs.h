@@ -3,7 +3,7 @@
 #ifndef QKV_TESTS_FAULT_RUNS_H
 #define QKV_TESTS_FAULT_RUNS_H
 
-#include <stdbool.h>
+#include "support.h"
 
 /* What to inject; see tests/faults/inject/inject.c. */
 struct fault {

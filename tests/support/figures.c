@@ -1,12 +1,5 @@
 #include "figures.h"
 
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { INPUT = 100, COTANGENT = 200 }; /* families of numbers besides the parameters */
 
 static const double BOUND = 1e-10;
@@ -21,10 +14,9 @@ double figures_number(int64_t family, int64_t i)
 
 cJSON *figures_read(const char *file)
 {
-    char *text = read_file(format(QKV_SOURCE_DIR "/tests/figures/%s", file), NULL);
+    char *text RELEASED(free_memory) = read_file(format(QKV_SOURCE_DIR "/tests/figures/%s", file), NULL);
     cJSON *root = text ? cJSON_Parse(text) : NULL;
     cr_assert_not_null(root, "tests/figures/%s cannot be read", file);
-    free(text);
     return root;
 }
 
@@ -67,9 +59,7 @@ void figures_set(struct qkv_parameters *parameters, const cJSON *figures, const 
 
 void figures_bind(struct figures_case *test)
 {
-    struct qkv_error error;
-    cr_assert_eq(qkv_parameters_allocate(&test->parameters, QKV_FLOAT64, &error), QKV_OK, "%s",
-                 error.message);
+    expect_done(qkv_parameters_allocate(&test->parameters, QKV_FLOAT64, &error));
     figures_set(&test->parameters, test->figures, test->name);
     test->gradients = calloc((size_t)test->parameters.elements, sizeof *test->gradients);
     qkv_graph_bind(test->graph, &test->parameters, test->gradients, false);
@@ -96,7 +86,6 @@ void figures_expect_gradients(const struct qkv_parameters *parameters, const dou
 
 void figures_expect_case(struct figures_case *test, struct qkv_tensor *output)
 {
-    struct qkv_error error = {""};
     cr_assert_eq(qkv_graph_check(test->graph, &error), QKV_OK, "%s: %s", test->name, error.message);
     qkv_forward(test->graph);
     int64_t count = qkv_tensor_count(output);

@@ -4,7 +4,7 @@
 #ifndef QKV_TESTS_FIGURES_H
 #define QKV_TESTS_FIGURES_H
 
-#include "qkv/graph.h"
+#include "support.h"
 
 #include <cjson/cJSON.h>
 

@@ -1,21 +1,16 @@
 #include "firefox.h"
 
 #include "json.h"
-#include "support.h"
 
 #include <arpa/inet.h>
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { SECONDS = 300, REPLY = 1 };
 
@@ -67,12 +62,11 @@ static cJSON *call(struct firefox *firefox, const char *method, cJSON *parameter
     char *message = format("[0,%d,\"%s\",%s]", ++firefox->calls, method, json);
     message = format("%zu:%s", strlen(message), message);
     cr_assert_eq(write(firefox->socket, message, strlen(message)), (ssize_t)strlen(message));
-    cJSON *answer = receive(firefox), *error = cJSON_GetArrayItem(answer, 2);
+    cJSON *answer RELEASED(free_json) = receive(firefox), *refusal = cJSON_GetArrayItem(answer, 2);
     cr_assert_eq(cJSON_GetArrayItem(answer, 0)->valueint, REPLY);
     cr_assert_eq(cJSON_GetArrayItem(answer, 1)->valueint, firefox->calls);
-    cr_assert(cJSON_IsNull(error), "%s: %s", message, cJSON_PrintUnformatted(error));
+    cr_assert(cJSON_IsNull(refusal), "%s: %s", message, cJSON_PrintUnformatted(refusal));
     cJSON *result = cJSON_DetachItemFromArray(answer, 3);
-    cJSON_Delete(answer);
     return result;
 }
 
@@ -157,9 +151,8 @@ static char *find(struct firefox *firefox, const char *name)
 {
     cJSON *query = one("using", "css selector");
     cJSON_AddStringToObject(query, "value", format("[data-test=\"%s\"]", name));
-    cJSON *result = call(firefox, "WebDriver:FindElement", query);
+    cJSON *result RELEASED(free_json) = call(firefox, "WebDriver:FindElement", query);
     char *id = format("%s", cJSON_GetStringValue(cJSON_GetObjectItem(result, "value")->child));
-    cJSON_Delete(result);
     return id;
 }
 

@@ -4,6 +4,8 @@
 #ifndef QKV_TESTS_FIREFOX_H
 #define QKV_TESTS_FIREFOX_H
 
+#include "support.h"
+
 struct firefox;
 
 /* Skips the test where this machine has no Firefox. */

@@ -4,9 +4,6 @@
 
 #include "support.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* Writes `count` pairs of words of two syllables, all different, in a given form of line: source, target. */
 static inline const char *write_pairs(const char *folder, const char *name, int count, const char *form)
 {

@@ -1,12 +1,5 @@
 #include "json.h"
 
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
 cJSON *json_parsed(const char *text)
 {
     cJSON *object = cJSON_Parse(text);

@@ -2,6 +2,8 @@
 #ifndef QKV_TESTS_JSON_H
 #define QKV_TESTS_JSON_H
 
+#include "support.h"
+
 #include <cjson/cJSON.h>
 
 /* Parses a text. The caller deletes the object. */

@@ -1,17 +1,11 @@
 #include "maps.h"
-#include "refusal.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
 
 char *rendered(const struct qkv_attention_report *report, const char *format,
                const struct qkv_format_options *options, size_t *size)
 {
     char *bytes;
     size_t length;
-    struct qkv_error error = {""};
-    expect_done(qkv_attention_render(report, qkv_format_find(format), options, &bytes, &length, &error),
-                &error);
+    expect_done(qkv_attention_render(report, qkv_format_find(format), options, &bytes, &length, &error));
     if (size) *size = length;
     return remember(bytes);
 }
@@ -21,10 +15,8 @@ char *explained(const struct qkv_explanation *explanations, int count, const cha
 {
     char *bytes;
     size_t length;
-    struct qkv_error error = {""};
     expect_done(qkv_explanation_render(explanations, count, qkv_format_find(format), options, &bytes, &length,
-                                       &error),
-                &error);
+                                       &error));
     if (size) *size = length;
     return remember(bytes);
 }

@@ -2,32 +2,27 @@
 #ifndef QKV_TESTS_MAPS_H
 #define QKV_TESTS_MAPS_H
 
-#include "qkv/attention_map.h"
+#include "support.h"
+
 #include "report/steps.h"
 
 #define LENGTH_OF(array) (sizeof(array) / sizeof(array)[0])
 
 /* Initialises a report from local arrays; what follows them are further fields. */
 #define REPORT_OF(source_tokens, input_tokens, output_tokens, of_maps, ...)                                  \
-    {                                                                                                        \
-        .source = source_tokens, .source_length = LENGTH_OF(source_tokens), .target_input = input_tokens,    \
-        .target_output = output_tokens, .target_length = LENGTH_OF(output_tokens), .maps = of_maps,          \
-        .map_count = LENGTH_OF(of_maps), __VA_ARGS__                                                         \
-    }
+    LIST(.source = source_tokens, .source_length = LENGTH_OF(source_tokens), .target_input = input_tokens,   \
+         .target_output = output_tokens, .target_length = LENGTH_OF(output_tokens), .maps = of_maps,         \
+         .map_count = LENGTH_OF(of_maps), __VA_ARGS__)
 
 /* Initialises a step of an explanation; what follows its values are further fields. */
 #define STEP_OF(of_name, row_count, column_count, of_values, ...)                                            \
-    {                                                                                                        \
-        .name = of_name, .title = of_name, .formula = "", .rows = row_count, .columns = column_count,        \
-        .values = of_values, __VA_ARGS__                                                                     \
-    }
+    LIST(.name = of_name, .title = of_name, .formula = "", .rows = row_count, .columns = column_count,       \
+         .values = of_values, __VA_ARGS__)
 
 /* Initialises an explanation of one head from a local array of steps; what follows are further fields. */
 #define EXPLANATION_OF(of_steps, ...)                                                                        \
-    {                                                                                                        \
-        .first_head = 1, .heads = 1, .layer_heads = 1, .step_count = LENGTH_OF(of_steps), .steps = of_steps, \
-        __VA_ARGS__                                                                                          \
-    }
+    LIST(.first_head = 1, .heads = 1, .layer_heads = 1, .step_count = LENGTH_OF(of_steps),                   \
+         .steps = of_steps, __VA_ARGS__)
 
 /* Renders a report, or explanations, in a format. The bytes live until the test ends; `size` may be NULL. */
 char *rendered(const struct qkv_attention_report *report, const char *format,

@@ -1,11 +1,6 @@
 #include "mpirun.h"
 
-#include "support.h"
-
-#include <criterion/criterion.h>
 #include <fnmatch.h>
-#include <string.h>
-#include <unistd.h>
 
 const char *mpirun(void)
 {

@@ -1,11 +1,6 @@
 #include "next_tokens.h"
 
-#include "qkv/corpus.h"
-
 #include "tiny.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
 
 struct qkv_model *tiny_model_of_type(enum qkv_network type, int32_t source_size, int32_t target_size,
                                      enum qkv_dtype dtype, uint64_t seed)
@@ -18,15 +13,13 @@ struct qkv_model *tiny_model_of_type(enum qkv_network type, int32_t source_size,
 void next_logits(const struct qkv_model *model, struct qkv_ids source, int64_t length, const int32_t *ids,
                  double *logits)
 {
-    struct qkv_batch batch = {0};
-    struct qkv_error error = {""};
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     const int64_t sentence = 0;
     const struct qkv_next_scores *next = NULL;
-    struct qkv_decoding *decoding = qkv_decoding_new(model);
+    struct qkv_decoding *decoding RELEASED(free_decoding) = qkv_decoding_new(model);
     cr_assert_eq(qkv_batch_make(&batch, 1, &source, NULL, &error), QKV_OK);
     const struct qkv_batch_view view = tiny_view(&batch);
-    cr_assert_eq(qkv_decoding_start(decoding, &view, 1, length + 1, true, &error), QKV_OK, "%s",
-                 error.message);
+    expect_done(qkv_decoding_start(decoding, &view, 1, length + 1, true, &error));
     for (int64_t i = 0; i <= length; i++) {
         const int32_t fed = i ? ids[i - 1] : QKV_BEGIN;
         next = qkv_decoding_step(decoding, 1, &fed, &sentence, &error);
@@ -34,8 +27,6 @@ void next_logits(const struct qkv_model *model, struct qkv_ids source, int64_t l
     }
     for (int64_t token = 0; token < next->classes; token++)
         logits[token] = qkv_dtype_get(next->dtype, next->logits, token);
-    qkv_decoding_free(decoding);
-    qkv_batch_release(&batch);
 }
 
 void log_softmax(int64_t count, double *logits)

@@ -2,8 +2,7 @@
 #ifndef QKV_TESTS_NEXT_TOKENS_H
 #define QKV_TESTS_NEXT_TOKENS_H
 
-#include "qkv/corpus.h"
-#include "qkv/model.h"
+#include "support.h"
 
 /* Makes a model of random weights, of the tiny config: a transformer, or a recurrent network with attention. */
 struct qkv_model *tiny_model_of_type(enum qkv_network type, int32_t source_size, int32_t target_size,

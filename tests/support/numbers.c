@@ -1,9 +1,5 @@
 #include "numbers.h"
 
-#include "qkv/graph.h"
-
-#include <math.h>
-
 const char *const VARIANTS[VARIANT_COUNT] = {"portable", "avx2", "avx512"};
 const double BOUND[2] = {[QKV_FLOAT32] = 1e-5, [QKV_FLOAT64] = 1e-12};
 

@@ -3,7 +3,7 @@
 #ifndef QKV_TESTS_NUMBERS_H
 #define QKV_TESTS_NUMBERS_H
 
-#include <stdint.h>
+#include "support.h"
 
 enum { VARIANT_COUNT = 3 };
 

@@ -1,14 +1,11 @@
 /* A float64 graph for each test of a suite, and what tests expect of it:
  *
- *     TestSuite(name, .init = make_graph, .fini = free_graph);
+ *     TestSuite(name, .init = make_graph, .fini = end_graph);
  */
 #ifndef TESTS_ONE_GRAPH_H
 #define TESTS_ONE_GRAPH_H
 
-#include "qkv/graph.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
+#include "support.h"
 
 static struct qkv_graph *graph;
 
@@ -18,7 +15,7 @@ static inline void make_graph(void)
     cr_assert_not_null(graph);
 }
 
-static inline void free_graph(void)
+static inline void end_graph(void)
 {
     qkv_graph_free(graph);
 }
@@ -26,7 +23,6 @@ static inline void free_graph(void)
 /* The error of the graph; empty when it has none. */
 static inline const char *graph_error(void)
 {
-    static struct qkv_error error;
     error = (struct qkv_error){""};
     qkv_graph_check(graph, &error);
     return error.message;
@@ -35,7 +31,6 @@ static inline const char *graph_error(void)
 /* The graph has an error that contains `part`. Resets the graph. */
 static inline void expect_graph_error(struct qkv_graph *failed, const char *part)
 {
-    struct qkv_error error = {""};
     cr_expect_eq(qkv_graph_check(failed, &error), QKV_INVALID, "no error that contains '%s'", part);
     cr_expect_not_null(strstr(error.message, part), "'%s' lacks '%s'", error.message, part);
     qkv_graph_reset(failed);
@@ -43,8 +38,7 @@ static inline void expect_graph_error(struct qkv_graph *failed, const char *part
 
 static inline void expect_no_graph_error(const struct qkv_graph *built)
 {
-    struct qkv_error error = {""};
-    cr_expect_eq(qkv_graph_check(built, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_graph_check(built, &error));
 }
 
 /* Runs the graph forward, and backward from y. */

@@ -2,6 +2,8 @@
 #ifndef QKV_TESTS_OP_CASE_DRAWS_H
 #define QKV_TESTS_OP_CASE_DRAWS_H
 
+#include "support.h"
+
 #include "op_cases.h"
 
 /* A random number in low .. high. */

@@ -2,12 +2,6 @@
 
 #include "numbers.h"
 
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
 static uint64_t state;
 
 void draw_from(uint64_t seed)
@@ -278,14 +272,12 @@ static const struct {
     enum qkv_op_id ops[24]; /* QKV_OP_leaf: no more */
 } DRAW[] = {
     {NULL,
-     "x=",
-     {QKV_OP_add, QKV_OP_subtract, QKV_OP_multiply, QKV_OP_divide, QKV_OP_minimum, QKV_OP_maximum}},
-    {NULL, "x", {QKV_OP_scale,   QKV_OP_relu,        QKV_OP_gelu,         QKV_OP_gelu_tanh,
-                 QKV_OP_silu,    QKV_OP_tanh,        QKV_OP_sigmoid,      QKV_OP_exp,
-                 QKV_OP_log,     QKV_OP_sqrt,        QKV_OP_abs,          QKV_OP_add_scalar,
-                 QKV_OP_clamp,   QKV_OP_pow,         QKV_OP_dropout,      QKV_OP_dropout_rows,
-                 QKV_OP_softmax, QKV_OP_log_softmax, QKV_OP_log_sum_exp,  QKV_OP_group_max,
-                 QKV_OP_detach,  QKV_OP_top_k,       QKV_OP_top_k_indices}},
+     "x=", LIST(QKV_OP_add, QKV_OP_subtract, QKV_OP_multiply, QKV_OP_divide, QKV_OP_minimum, QKV_OP_maximum)},
+    {NULL, "x",
+     LIST(QKV_OP_scale, QKV_OP_relu, QKV_OP_gelu, QKV_OP_gelu_tanh, QKV_OP_silu, QKV_OP_tanh, QKV_OP_sigmoid,
+          QKV_OP_exp, QKV_OP_log, QKV_OP_sqrt, QKV_OP_abs, QKV_OP_add_scalar, QKV_OP_clamp, QKV_OP_pow,
+          QKV_OP_dropout, QKV_OP_dropout_rows, QKV_OP_softmax, QKV_OP_log_softmax, QKV_OP_log_sum_exp,
+          QKV_OP_group_max, QKV_OP_detach, QKV_OP_top_k, QKV_OP_top_k_indices)},
     {NULL, "xr", {QKV_OP_add_row, QKV_OP_multiply_row}},
     {NULL, "xc", {QKV_OP_multiply_column}},
     {NULL, "x==", {QKV_OP_where}},
@@ -296,18 +288,17 @@ static const struct {
     {draw_segment_softmax, NULL, {QKV_OP_segment_softmax}},
     {draw_rows, NULL, {QKV_OP_embedding, QKV_OP_gather_rows, QKV_OP_scatter_rows, QKV_OP_store_rows}},
     {draw_positions, NULL, {QKV_OP_add_positions, QKV_OP_rotate}},
-    {draw_axes,
-     NULL,
-     {QKV_OP_reshape, QKV_OP_permute, QKV_OP_concat, QKV_OP_slice, QKV_OP_sum, QKV_OP_mean, QKV_OP_min,
-      QKV_OP_max, QKV_OP_argmin, QKV_OP_argmax, QKV_OP_cumulative_sum}},
+    {draw_axes, NULL,
+     LIST(QKV_OP_reshape, QKV_OP_permute, QKV_OP_concat, QKV_OP_slice, QKV_OP_sum, QKV_OP_mean, QKV_OP_min,
+          QKV_OP_max, QKV_OP_argmin, QKV_OP_argmax, QKV_OP_cumulative_sum)},
     {draw_repetition, NULL, {QKV_OP_broadcast}},
     {draw_neighbours, NULL, {QKV_OP_neighbours}},
     {draw_loss, NULL, {QKV_OP_cross_entropy, QKV_OP_linear_cross_entropy, QKV_OP_paired_cross_entropy}},
     {draw_cell, NULL, {QKV_OP_rnn, QKV_OP_gru, QKV_OP_lstm}},
-    {draw_attention,
-     NULL,
-     {QKV_OP_attention_scores, QKV_OP_attention_weights, QKV_OP_attention_mix, QKV_OP_attention,
-      QKV_OP_attention_additive, QKV_OP_attention_local, QKV_OP_attention_loss, QKV_OP_attention_arrange}},
+    {draw_attention, NULL,
+     LIST(QKV_OP_attention_scores, QKV_OP_attention_weights, QKV_OP_attention_mix, QKV_OP_attention,
+          QKV_OP_attention_additive, QKV_OP_attention_local, QKV_OP_attention_loss,
+          QKV_OP_attention_arrange)},
 };
 
 /* Ops whose inputs are not all variables in -1 .. 1. */

@@ -2,7 +2,7 @@
 #ifndef QKV_TESTS_OP_CASES_H
 #define QKV_TESTS_OP_CASES_H
 
-#include "qkv/graph.h"
+#include "support.h"
 
 enum { CASE_SENTENCES = 4, CASE_INDICES = 1 << 14 };
 

@@ -1,8 +1,6 @@
 #include "framework/engine/graph/attention_rule.h"
 #include "op_case_draws.h"
 
-#include <string.h>
-
 static bool depends_on_positions(const struct qkv_attention_rule *rule)
 {
     return rule->causal || rule->window || rule->alibi || rule->buckets;

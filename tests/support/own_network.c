@@ -1,9 +1,5 @@
 #include "own_network.h"
 
-#include "qkv/graph.h"
-
-#include <criterion/criterion.h>
-
 struct network {
     struct qkv_embedding source, target;
     struct qkv_positions positions;
@@ -12,12 +8,12 @@ struct network {
     double gain;
 };
 
-static void *declare(struct qkv_model *model, struct qkv_error *error)
+static void *declare(struct qkv_model *model, struct qkv_error *refusal)
 {
     struct qkv_parameters *parameters = &model->parameters;
     const int64_t width = model->config.decoder.hidden_size;
     if (width % 2) {
-        qkv_error_set(error, "a width of %lld is odd", (long long)width);
+        qkv_error_set(refusal, "a width of %lld is odd", (long long)width);
         return NULL;
     }
     struct network *network = qkv_arena_zeroed(&parameters->arena, sizeof *network);
@@ -107,8 +103,7 @@ struct qkv_network_interface own_network(const char *name)
 void own_network_register(void)
 {
     static struct qkv_network_interface network;
-    struct qkv_error error = {""};
     if (network.name) return;
     network = own_network("own");
-    cr_assert_eq(qkv_network_register(&network, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_network_register(&network, &error));
 }

@@ -3,7 +3,7 @@
 #ifndef QKV_TESTS_OWN_NETWORK_H
 #define QKV_TESTS_OWN_NETWORK_H
 
-#include "qkv/model.h"
+#include "support.h"
 
 /* The network, called `name`; the same interface for the same text. It has a setting `gain`, 1 at first, of 0.5 to 2. */
 struct qkv_network_interface own_network(const char *name);

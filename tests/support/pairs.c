@@ -1,12 +1,6 @@
 #include "pairs.h"
 
-#include "support.h"
-
-#include <criterion/criterion.h>
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MAX_LINKS = 4 * MAX_WORDS };
 

@@ -2,8 +2,7 @@
 #ifndef QKV_TESTS_PAIRS_H
 #define QKV_TESTS_PAIRS_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "support.h"
 
 enum { MAX_WORDS = 128, MAX_PAIRS = 30000 };
 

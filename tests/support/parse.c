@@ -1,11 +1,6 @@
 #include "parse.h"
 
-#include "support.h"
-
-#include <criterion/criterion.h>
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
 uint32_t parse_character(const char **text)
 {

@@ -3,9 +3,7 @@
 #ifndef QKV_TESTS_PARSE_H
 #define QKV_TESTS_PARSE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support.h"
 
 /* Reads a character of valid UTF-8 and moves past it. */
 uint32_t parse_character(const char **text);

@@ -1,20 +1,12 @@
 #define _DEFAULT_SOURCE /* forkpty */
 #include "pseudo_terminal.h"
 
-#include "support.h"
-
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { LONGEST_WAIT = 60000 /* milliseconds */ };
 

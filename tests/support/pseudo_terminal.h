@@ -3,6 +3,8 @@
 #ifndef QKV_TESTS_PSEUDO_TERMINAL_H
 #define QKV_TESTS_PSEUDO_TERMINAL_H
 
+#include "support.h"
+
 #include "screen.h"
 
 #include <sys/types.h>

@@ -1,10 +1,5 @@
 #include "screen.h"
 
-#include "support.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <utf8proc.h>
 
 static const struct screen_cell BLANK = {" "};
@@ -183,7 +178,7 @@ static int used_columns(const struct screen *screen, int line)
 
 void screen_resize(struct screen *screen, int columns, int rows)
 {
-    struct screen *old = malloc(sizeof *old);
+    struct screen *old RELEASED(free_memory) = malloc(sizeof *old);
     if (!old) abort();
     memcpy(old, screen, sizeof *old);
     screen_init(screen, columns, rows);
@@ -206,7 +201,6 @@ void screen_resize(struct screen *screen, int columns, int rows)
     memcpy(screen->unknown, old->unknown, sizeof screen->unknown);
     memcpy(screen->pending, old->pending, sizeof screen->pending);
     screen->pending_size = old->pending_size;
-    free(old);
 }
 
 char *screen_text(const struct screen *screen)

@@ -2,8 +2,7 @@
 #ifndef QKV_TESTS_SCREEN_H
 #define QKV_TESTS_SCREEN_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "support.h"
 
 enum { SCREEN_MAX_COLUMNS = 200, SCREEN_MAX_ROWS = 60, SCREEN_MAX_LINES = 2000 };
 

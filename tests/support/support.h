@@ -1,12 +1,20 @@
-/* Helpers of many tests: run commands, make scratch folders, write and read small files, train tiny
- * runs. */
+/* What every test needs: Criterion, the C library, and helpers that run commands, make scratch folders, write and read small
+ * files, train tiny runs, and expect what calls say. Every other header of this folder includes this one. */
 #ifndef QKV_TESTS_SUPPORT_H
 #define QKV_TESTS_SUPPORT_H
 
+#include "qkv/qkv.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 /* The result of a command. The texts live until the test ends. */
 struct outcome {
@@ -45,6 +53,50 @@ const char *write_text(const char *folder, const char *name, const char *text);
 
 /* Reads a file; NULL if it cannot be read. A NUL follows the last byte. */
 char *read_file(const char *path, size_t *size);
+
+/* Says where a variable is declared what releases it when it goes out of scope:
+ *
+ *     struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
+ *     struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
+ */
+#define RELEASED(function) __attribute__((cleanup(function)))
+
+/* Defines free_graph and so on. */
+#define FREE(type)                                                                                           \
+    struct qkv_##type;                                                                                       \
+    void qkv_##type##_free(struct qkv_##type *);                                                             \
+    static inline void free_##type(struct qkv_##type **variable)                                             \
+    {                                                                                                        \
+        qkv_##type##_free(*variable);                                                                        \
+    }
+FREE(aligner)
+FREE(attention_collector)
+FREE(bootstrap)
+FREE(bpe)
+FREE(data_parallel)
+FREE(decoding)
+FREE(evaluator)
+FREE(gradient_pair)
+FREE(graph)
+FREE(model)
+FREE(panels)
+FREE(text_translator)
+FREE(translator)
+FREE(workers)
+#undef FREE
+
+struct cJSON;
+void cJSON_Delete(struct cJSON *);
+static inline void free_json(struct cJSON **variable)
+{
+    cJSON_Delete(*variable);
+}
+
+/* For pointers of any type to memory of malloc. */
+static inline void free_memory(void *variable)
+{
+    free(*(void **)variable);
+}
 
 /* Keeps a pointer to heap memory until the test ends, and returns it. LeakSanitizer and valgrind
  * then report no leak of memory that a test does not free, only leaks of qkv. All functions here do
@@ -115,5 +167,39 @@ bool lacks(const char *text, const char *part);
 /* Expects that a command is `refused` with each of these arguments: {arguments, message}. */
 #define EXPECT_REFUSALS(command, cases) expect_refusals(command, cases, sizeof cases / sizeof *cases)
 void expect_refusals(const char *command, const char *const cases[][2], size_t count);
+
+/* Braces in rows of tables: clang-format gives each part of a row a line of its own where one of them is in braces. */
+#define LIST(...)                                                                                            \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
+
+/* ---- calls that fill in a qkv_error ---- */
+
+/* Where the calls of a test say what was wrong. */
+static struct qkv_error error __attribute__((unused));
+
+/* The call succeeded: here the test ends if it did not. */
+static inline void expect_done(enum qkv_status status)
+{
+    cr_assert_eq(status, QKV_OK, "status %d: %s", (int)status, error.message);
+}
+
+/* The call was refused with exactly this message. */
+static inline void expect_refusal(enum qkv_status status, const char *message)
+{
+    cr_expect(status == QKV_INVALID && !strcmp(error.message, message), "status %d: '%s', but wanted '%s'",
+              (int)status, error.message, message);
+}
+
+/* The call was refused with a message that has this part. */
+static inline void expect_refusal_with(enum qkv_status status, const char *part)
+{
+    cr_expect(status == QKV_INVALID && strstr(error.message, part), "status %d: '%s' lacks '%s'", (int)status,
+              error.message, part);
+}
+
+/* The status of a function that returns NULL (or false) where it refuses. */
+#define STATUS_OF(result) ((result) ? QKV_OK : QKV_INVALID)
 
 #endif

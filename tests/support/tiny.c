@@ -1,15 +1,8 @@
 #include "tiny.h"
 
-#include "qkv/corpus.h"
-#include "qkv/graph.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct qkv_model_config tiny_config(void)
 {
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     struct qkv_config config;
     cr_assert_eq(qkv_config_default(&config, &arena, "tiny"), QKV_OK);
     struct qkv_model_config model = config.model;
@@ -25,7 +18,6 @@ struct qkv_model_config tiny_config(void)
         stack->dropout = stack->attention.dropout = stack->embeddings.dropout = 0;
         stack->positions.max_length = 24;
     }
-    qkv_arena_release(&arena);
     return model;
 }
 
@@ -42,7 +34,6 @@ struct qkv_model_config tiny_recurrent_config(void)
 struct qkv_model *tiny_model(const struct qkv_model_config *config, int32_t source_size, int32_t target_size,
                              enum qkv_dtype dtype, uint64_t seed)
 {
-    struct qkv_error error = {""};
     struct qkv_model *model = qkv_model_new(config, source_size, target_size, dtype, &error);
     cr_assert_not_null(model, "%s", error.message);
     qkv_parameters_initialize(&model->parameters, seed);
@@ -77,11 +68,9 @@ void tiny_favour(struct qkv_model *model, int32_t token, double by)
 void tiny_search(const struct qkv_model *model, const struct qkv_batch_view *batch,
                  struct qkv_search_options options, struct qkv_translations *translations)
 {
-    struct qkv_error error = {""};
-    struct qkv_decoding *decoding = qkv_decoding_new(model);
-    cr_assert_eq(qkv_search(decoding, batch, &options, translations, &error), QKV_OK, "%s", error.message);
+    struct qkv_decoding *decoding RELEASED(free_decoding) = qkv_decoding_new(model);
+    expect_done(qkv_search(decoding, batch, &options, translations, &error));
     cr_assert_eq(translations->count, batch->count);
-    qkv_decoding_free(decoding);
 }
 
 void tiny_batch(struct qkv_batch *batch, const struct qkv_model *model, int64_t count,
@@ -104,8 +93,7 @@ void tiny_batch(struct qkv_batch *batch, const struct qkv_model *model, int64_t 
 
 double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_batch_view *batch)
 {
-    struct qkv_error error = {""};
-    struct qkv_graph *graph = qkv_graph_new(model->parameters.dtype);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(model->parameters.dtype);
     qkv_graph_set_gradients(graph, false);
     qkv_graph_bind(graph, &model->parameters, NULL, false);
     struct qkv_tensor *hidden = qkv_model_forward(model, graph, batch, NULL);
@@ -113,11 +101,10 @@ double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_b
         qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
                    qkv_graph_parameter(graph, model->output_bias), model->output_tied);
     struct qkv_tensor *result = qkv_log_softmax(graph, logits);
-    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_graph_check(graph, &error));
     qkv_forward(graph);
     double *values = malloc((size_t)qkv_tensor_count(result) * sizeof *values);
     qkv_tensor_read(result, values);
-    qkv_graph_free(graph);
     return values;
 }
 
@@ -153,10 +140,8 @@ const struct qkv_hypothesis *tiny_translate(struct qkv_translator *translator, i
                                             const struct qkv_ids *sources, int64_t batch_size,
                                             const struct qkv_search_options *options)
 {
-    struct qkv_error error = {""};
     const struct qkv_hypothesis *best;
-    cr_assert_eq(qkv_translator_run(translator, count, sources, batch_size, options, &best, &error), QKV_OK,
-                 "%s", error.message);
+    expect_done(qkv_translator_run(translator, count, sources, batch_size, options, &best, &error));
     return best;
 }
 
@@ -168,12 +153,11 @@ bool tiny_is_same(const struct qkv_hypothesis *a, const struct qkv_hypothesis *b
 
 struct qkv_graph *tiny_traced(const struct tiny *tiny, struct qkv_trace *trace)
 {
-    struct qkv_error error = {""};
     struct qkv_graph *graph = qkv_graph_new(tiny->model->parameters.dtype);
     qkv_graph_set_gradients(graph, false);
     qkv_graph_bind(graph, &tiny->model->parameters, NULL, false);
     qkv_model_loss(tiny->model, graph, &tiny->view, NULL, 1, trace);
-    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_graph_check(graph, &error));
     qkv_forward(graph);
     return graph;
 }
@@ -182,13 +166,11 @@ struct qkv_graph *tiny_traced(const struct tiny *tiny, struct qkv_trace *trace)
 static void feed(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
                  const struct qkv_batch_view *batch, const double *forced, bool moving, double tolerance)
 {
-    struct qkv_error error = {""};
     int64_t longest = 0, count = batch->count, classes = model->target_size, sentences[8], parents[8];
     int32_t ids[8];
     for (int64_t i = 0; i < count; i++)
         if (batch->target_length[i] > longest) longest = batch->target_length[i];
-    cr_assert_eq(qkv_decoding_start(decoding, batch, count, longest, true, &error), QKV_OK, "%s",
-                 error.message);
+    expect_done(qkv_decoding_start(decoding, batch, count, longest, true, &error));
     for (int64_t t = 0; t < longest; t++) {
         for (int64_t r = 0; r < count; r++) {
             int64_t s = sentences[r] = moving ? (r + t) % count : r;
@@ -212,23 +194,20 @@ static void feed(struct qkv_decoding *decoding, const struct qkv_model *model, c
 void tiny_expect_forced(struct qkv_decoding *decoding, const struct qkv_model *model, const char *name,
                         const struct qkv_batch_view *batch, double tolerance)
 {
-    double *forced = tiny_log_probabilities(model, batch);
+    double *forced RELEASED(free_memory) = tiny_log_probabilities(model, batch);
     for (int moving = 0; moving < 2; moving++) feed(decoding, model, name, batch, forced, moving, tolerance);
-    free(forced);
 }
 
 void tiny_expect_decoding(struct qkv_model *model, const char *what)
 {
     static const int64_t SOURCE[][5] = {{3, 1, 6, 0, 2}, {4, 4, 1, 1, 8}},
                          TARGET[][5] = {{4, 0, 2, 7, 1}, {9, 1, 5, 0, 3}};
-    struct qkv_decoding *decoding = qkv_decoding_new(model);
-    struct qkv_batch batch = {0};
+    struct qkv_decoding *decoding RELEASED(free_decoding) = qkv_decoding_new(model);
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     for (uint64_t i = 0; i < 2; i++) { /* the second batch reuses everything */
         tiny_batch(&batch, model, 5 - (int64_t)i, SOURCE[i], TARGET[i], i);
         struct qkv_batch_view view = tiny_view(&batch);
         tiny_expect_forced(decoding, model, what, &view,
                            model->parameters.dtype == QKV_FLOAT64 ? 1e-12 : 2e-5);
     }
-    qkv_batch_release(&batch);
-    qkv_decoding_free(decoding);
 }

@@ -2,8 +2,7 @@
 #ifndef QKV_TESTS_TINY_H
 #define QKV_TESTS_TINY_H
 
-#include "qkv/corpus.h"
-#include "qkv/model.h"
+#include "support.h"
 
 /* Returns a config with two layers, two heads, width 8, no dropout and positions for 24 tokens. */
 struct qkv_model_config tiny_config(void);

@@ -1,10 +1,6 @@
 #include "tiny_parallel.h"
 #include "framework/engine/optimize/optimize.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-
 const int64_t SOURCE[SENTENCES] = {3, 1, 6, 0, 2, 9, 4, 4, 1, 7},
               TARGET[SENTENCES] = {4, 0, 2, 7, 1, 8, 8, 3, 2, 5};
 
@@ -20,7 +16,6 @@ struct qkv_model *model_of(enum qkv_dtype dtype, double dropout)
 struct bench bench_for(struct qkv_model *model, int threads, int shards, enum qkv_gradient_memory memory,
                        const struct qkv_objective *objective)
 {
-    struct qkv_error error = {""};
     struct bench b = {.model = model, .workers = qkv_workers_new(threads, &error), .objective = *objective};
     cr_assert_not_null(b.workers, "%s", error.message);
     b.parallel = qkv_data_parallel_new(&model->parameters, b.workers, shards, memory, &error);
@@ -42,19 +37,18 @@ void release(struct bench *b)
 }
 
 enum qkv_status try_step(struct bench *b, struct qkv_batch *batch, const struct qkv_random *random,
-                         bool accumulate, struct qkv_shard_sums *sums, struct qkv_error *error)
+                         bool accumulate, struct qkv_shard_sums *sums, struct qkv_error *refusal)
 {
     struct qkv_batch_loss of_batch = {b->model, batch, b->objective, 0};
     const struct qkv_shard_loss loss = qkv_batch_loss(&of_batch);
-    return qkv_data_parallel_step(b->parallel, &loss, random, accumulate, sums, error);
+    return qkv_data_parallel_step(b->parallel, &loss, random, accumulate, sums, refusal);
 }
 
 struct qkv_shard_sums step(struct bench *b, struct qkv_batch *batch, const struct qkv_random *random,
                            bool accumulate)
 {
-    struct qkv_error error = {""};
     struct qkv_shard_sums sums;
-    cr_assert_eq(try_step(b, batch, random, accumulate, &sums, &error), QKV_OK, "%s", error.message);
+    expect_done(try_step(b, batch, random, accumulate, &sums, &error));
     return sums;
 }
 

@@ -2,7 +2,8 @@
 #ifndef QKV_TESTS_TINY_PARALLEL_H
 #define QKV_TESTS_TINY_PARALLEL_H
 
-#include "qkv/trainer.h"
+#include "support.h"
+
 #include "tiny.h"
 
 /* Sizes of vocabularies and of the usual batch. */

@@ -5,12 +5,8 @@
 
 #include "support.h"
 
-#include <criterion/criterion.h>
 #include <criterion/hooks.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const char TINY_CONFIG[] =
     "name: tiny\n"

@@ -1,16 +1,7 @@
 #include "training.h"
 
-#include "qkv/base.h"
-#include "support.h"
-
 #include <cjson/cJSON.h>
-#include <criterion/criterion.h>
 #include <dirent.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { WORDS = 10, LONGEST = 7 };
 
@@ -18,7 +9,7 @@ enum { WORDS = 10, LONGEST = 7 };
 static void write_pairs(const char *folder, const char *name, int pairs, uint32_t step)
 {
     const struct qkv_random random = {.seed = 1, .stream = QKV_STREAM_GENERATE, .step = step};
-    char *text = malloc((size_t)pairs * 2 * (LONGEST + 1) * 3 + 1), *end = text;
+    char *text RELEASED(free_memory) = malloc((size_t)pairs * 2 * (LONGEST + 1) * 3 + 1), *end = text;
     uint64_t draw = 0;
     for (int i = 0; i < pairs; i++) {
         int words[LONGEST], length = 1 + (int)qkv_random_below(random, draw++, LONGEST);
@@ -28,14 +19,13 @@ static void write_pairs(const char *folder, const char *name, int pairs, uint32_
         for (int k = length - 1; k >= 0; k--) end += sprintf(end, "v%d%s", words[k], k ? " " : "\n");
     }
     write_text(folder, name, text);
-    free(text);
 }
 
 const char *training_config(const char *folder)
 {
     write_pairs(folder, "train.tsv", 60, 1);
     write_pairs(folder, "dev.tsv", 12, 2);
-    char *text =
+    char *text RELEASED(free_memory) =
         format("name: tiny\n"
                "data:\n"
                "  train: %s/train.tsv\n"
@@ -54,7 +44,6 @@ const char *training_config(const char *folder)
                "testing: {max_output_length: 8}\n",
                folder, folder);
     const char *path = write_text(folder, "config.yaml", text);
-    free(text);
     return path;
 }
 
@@ -87,9 +76,9 @@ static int split(const char *settings, const char *overrides[], int capacity)
 }
 
 enum qkv_status training_try(struct training training, struct qkv_train_result *result,
-                             struct qkv_error *error)
+                             struct qkv_error *refusal)
 {
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     struct qkv_config config;
     struct qkv_messages messages = {0};
     const char *overrides[16] = {format("training.model_dir=%s", training.run)};
@@ -103,16 +92,14 @@ enum qkv_status training_try(struct training training, struct qkv_train_result *
         .threads = training.threads ? training.threads : 1,
         .listener = training.stop_after ? &listener : training.listener,
     };
-    enum qkv_status status = qkv_train(&config, &options, result, error);
-    qkv_arena_release(&arena);
+    enum qkv_status status = qkv_train(&config, &options, result, refusal);
     return status;
 }
 
 struct qkv_train_result training_run(struct training training)
 {
     struct qkv_train_result result = {0};
-    struct qkv_error error = {""};
-    cr_assert_eq(training_try(training, &result, &error), QKV_OK, "%s", error.message);
+    expect_done(training_try(training, &result, &error));
     return result;
 }
 
@@ -127,8 +114,7 @@ const char *training_of(const char *name, const char *settings, struct qkv_train
 struct qkv_run training_open(const char *run, const char *checkpoint)
 {
     struct qkv_run opened;
-    struct qkv_error error = {""};
-    cr_assert_eq(qkv_run_open(&opened, run, checkpoint, QKV_FLOAT32, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_run_open(&opened, run, checkpoint, QKV_FLOAT32, &error));
     return opened;
 }
 
@@ -156,12 +142,11 @@ bool training_has(const char *run, const char *name)
 void training_expect_same_file(const char *run, const char *other, const char *name)
 {
     size_t size, other_size;
-    char *bytes = file_of(run, name, &size), *other_bytes = file_of(other, name, &other_size);
+    char *bytes RELEASED(free_memory) = file_of(run, name, &size),
+                *other_bytes RELEASED(free_memory) = file_of(other, name, &other_size);
     cr_assert(bytes && other_bytes, "%s is missing in %s", name, bytes ? other : run);
     cr_assert_eq(size, other_size, "%s of %s and %s: %zu and %zu bytes", name, run, other, size, other_size);
     cr_assert_arr_eq(bytes, other_bytes, size, "%s of %s and %s differ", name, run, other);
-    free(bytes);
-    free(other_bytes);
 }
 
 /* Cuts each line of a text at `mark`. What follows it may differ between equal runs. */
@@ -183,11 +168,10 @@ static char *without(char *text, const char *mark)
 
 static void expect_same_text(const char *run, const char *other, const char *name, const char *mark)
 {
-    char *text = file_of(run, name, NULL), *other_text = file_of(other, name, NULL);
+    char *text RELEASED(free_memory) = file_of(run, name, NULL),
+               *other_text RELEASED(free_memory) = file_of(other, name, NULL);
     cr_assert(text && other_text, "%s is missing in %s", name, text ? other : run);
     cr_assert_str_eq(without(text, mark), without(other_text, mark), "%s of %s and %s", name, run, other);
-    free(text);
-    free(other_text);
 }
 
 static void expect_files_of(const char *run, const char *other)
@@ -216,11 +200,11 @@ void training_expect_same(const char *run, const char *other)
 /* Counts the lines of a kind, and reads the key of the one with that update. */
 static int scan(const char *run, const char *kind, int64_t update, const char *key, double *value)
 {
-    char *text = file_of(run, "metrics.jsonl", NULL);
+    char *text RELEASED(free_memory) = file_of(run, "metrics.jsonl", NULL);
     cr_assert_not_null(text);
     int count = 0;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-        cJSON *object = cJSON_Parse(line);
+        cJSON *object RELEASED(free_json) = cJSON_Parse(line);
         cr_assert_not_null(object, "%s", line);
         if (!strcmp(cJSON_GetStringValue(cJSON_GetObjectItem(object, "kind")), kind)) {
             count++;
@@ -229,9 +213,7 @@ static int scan(const char *run, const char *kind, int64_t update, const char *k
                 *value = cJSON_IsBool(item) ? cJSON_IsTrue(item) : cJSON_GetNumberValue(item);
             }
         }
-        cJSON_Delete(object);
     }
-    free(text);
     return count;
 }
 

@@ -2,10 +2,7 @@
 #ifndef QKV_TESTS_TRAINING_H
 #define QKV_TESTS_TRAINING_H
 
-#include "qkv/run.h"
-#include "qkv/trainer.h"
-
-#include <stdbool.h>
+#include "support.h"
 
 /* Writes train.tsv, dev.tsv and config.yaml into a folder and returns the path of the config: 60
  * pairs in batches of 8, so 8 updates per epoch; a validation after every fifth update; dropout;

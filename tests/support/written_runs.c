@@ -1,7 +1,5 @@
 #include "written_runs.h"
 
-#include "support.h"
-
 void written_run(const char *folder, const char *name, int seed, const char *settings, const char *metrics)
 {
     run_ok("cd '%s' && mkdir %s && qkv config c.yaml --full -s name=%s -s training.random_seed=%d %s | "

@@ -2,6 +2,8 @@
 #ifndef QKV_TESTS_WRITTEN_RUNS_H
 #define QKV_TESTS_WRITTEN_RUNS_H
 
+#include "support.h"
+
 /* Makes a run in the folder of a tiny_task, with a seed and the lines of its metrics.jsonl; `settings`: more keys, as -s
  * options. */
 void written_run(const char *folder, const char *name, int seed, const char *settings, const char *metrics);

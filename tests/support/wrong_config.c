@@ -1,10 +1,5 @@
 #include "wrong_config.h"
 
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
-
 void expect_wrong_config(const char *text, const char *arguments, const char *messages)
 {
     write_text(".", "x.yaml", text);

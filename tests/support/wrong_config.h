@@ -2,7 +2,7 @@
 #ifndef QKV_TESTS_WRONG_CONFIG_H
 #define QKV_TESTS_WRONG_CONFIG_H
 
-#include <stddef.h>
+#include "support.h"
 
 /* A config that lacks nothing, in three lines, of which the first may be another. */
 #define CONFIG_REST "data: {train: t.tsv, src: {lang: a}, trg: {lang: b}}\ntraining: {updates: 1}\n"

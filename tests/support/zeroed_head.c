@@ -1,14 +1,6 @@
 #include "zeroed_head.h"
 
 #include "models/network.h"
-#include "qkv/attention_map.h"
-#include "qkv/layers.h"
-#include "qkv/run.h"
-
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
 
 void scale_head(struct qkv_model *model, struct qkv_head head, double factor)
 {
@@ -24,18 +16,14 @@ void scale_head(struct qkv_model *model, struct qkv_head head, double factor)
 
 void save_zeroed(const char *folder, const char *heads)
 {
-    struct qkv_error error = {""};
-    struct qkv_run run;
-    cr_assert_eq(qkv_run_open(&run, format("%s/run", folder), "best", QKV_FLOAT32, &error), QKV_OK, "%s",
-                 error.message);
+    struct qkv_run run RELEASED(qkv_run_release);
+    expect_done(qkv_run_open(&run, format("%s/run", folder), "best", QKV_FLOAT32, &error));
     char *names = format("%s", heads);
     for (const char *name = strtok(names, ","); name; name = strtok(NULL, ",")) {
         struct qkv_head head;
-        cr_assert_eq(qkv_head_find(run.model, name, &head, &error), QKV_OK, "%s", error.message);
+        expect_done(qkv_head_find(run.model, name, &head, &error));
         scale_head(run.model, head, 0);
     }
-    cr_assert_eq(qkv_checkpoint_save(format("%s/run/zeroed.safetensors", folder), &run.model->parameters,
-                                     NULL, &run.state, &error),
-                 QKV_OK, "%s", error.message);
-    qkv_run_release(&run);
+    expect_done(qkv_checkpoint_save(format("%s/run/zeroed.safetensors", folder), &run.model->parameters, NULL,
+                                    &run.state, &error));
 }

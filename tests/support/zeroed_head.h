@@ -2,7 +2,7 @@
 #ifndef QKV_TESTS_ZEROED_HEAD_H
 #define QKV_TESTS_ZEROED_HEAD_H
 
-#include "qkv/model.h"
+#include "support.h"
 
 /* Multiplies the rows of a head in its output projection, which in a recurrent network is part of the attentional
  * vector. A head mask of this value would do the same (Michel et al. 2019). */

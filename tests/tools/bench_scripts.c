@@ -3,11 +3,7 @@
  * scripts that compare two builds and train the rows of Multi30k. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define SCRIPTS "export PYTHONDONTWRITEBYTECODE=1; '" QKV_SOURCE_DIR "/tools/bench/"
 #define COMPARE SCRIPTS "compare.py' --bench '" QKV_BENCH "' "

@@ -4,9 +4,6 @@
 
 #include "framework/engine/kernels/registry.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
-
 /* Runs qkv with that OpenBLAS and the environment variables, which are VARIABLE=VALUE with a space behind each. */
 static struct outcome run_with(const char *variables, const char *arguments)
 {
@@ -18,8 +15,7 @@ static struct outcome run_with(const char *variables, const char *arguments)
 static const char *fitting_core(void)
 {
     struct qkv_kernel_names names;
-    struct qkv_error error = {""};
-    cr_assert_eq(qkv_kernels_in_use(&names, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_kernels_in_use(&names, &error));
     return !strcmp(names.float32, "avx512") ? "SkylakeX"
            : !strcmp(names.float32, "avx2") ? "Haswell"
                                             : "Prescott";

@@ -2,12 +2,7 @@
  */
 #include "json.h"
 #include "parse.h"
-#include "support.h"
 #include "written_runs.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 
 /* An evaluation as `qkv evaluate --json` writes it, shortened to what is compared. */
 static void write_evaluation(const char *folder, const char *name, const char *run_name, const char *test,
@@ -178,7 +173,7 @@ Test(compare, tells_the_systems_of_a_run_apart)
     } cases[] = {
         {"a.json b.json", {"run (mean of 2 seeds)"}},
         {"a.json best.json beam.json b.json",
-         {"run, average (mean of 2 seeds)", "tiny, best", "tiny, average, beam 3"}},
+         LIST("run, average (mean of 2 seeds)", "tiny, best", "tiny, average, beam 3")},
         {"best.json b.json", {"tiny, best", "tiny, average"}},
         {"a.json both.json", {"tiny, average", "tiny, average, with run-1"}},
         {"run-1 both.json", {"run-1", "tiny, average, with run-1"}},

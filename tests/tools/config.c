@@ -1,10 +1,5 @@
 /* qkv config: what it prints, and what it says of wrong configs. */
-#include "support.h"
 #include "wrong_config.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 
 static const char SMALLEST[] = "name: reverse\n"
                                "\n"

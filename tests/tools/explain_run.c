@@ -1,5 +1,4 @@
 /* qkv explain with a run of a transformer: the steps are those of the model. */
-#include "json.h"
 #include "tiny_run.h"
 
 #include "scene.h"
@@ -96,7 +95,6 @@ Test(explain_run, refuses)
     static const char *const cases[][2] = {
         {"run one --target uno --follow zwei",
          "qkv: there is no word 'zwei' to follow: give a word of the rows, or a number from 1 to 2"},
-        {"run one --target uno --layer 3", "qkv: the cross attention has no layer 3: its layers are 1 to 1"},
         {"run", "qkv: run is a run: give a sentence as well"},
         {"nowhere one", "qkv: nowhere: there is no such run"},
         {"unknown.yaml", "qkv: unknown.yaml:2:1: run does not know the word 'blorp'"},
@@ -118,16 +116,16 @@ Test(explain_run, refuses)
 static void expect_followed(const char *name, const cJSON *all, const cJSON *two)
 {
     static const int ROWS[] = {2, 1};
-    const cJSON *step,
-        *steps = cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(two, "walks"), 0), "steps");
+    const cJSON *step;
     int followed = 0;
-    cJSON_ArrayForEach(step, steps)
+    cJSON_ArrayForEach(step, json_at(two, "walks.0.steps"))
     {
-        const char *step_name = cJSON_GetStringValue(cJSON_GetObjectItem(step, "name"));
-        const cJSON *complete = step_of(all, 0, step_name), *shape = cJSON_GetObjectItem(step, "shape");
-        int rank = cJSON_GetArraySize(shape), heads = rank == 3 ? cJSON_GetArrayItem(shape, 0)->valueint : 1,
-            rows = cJSON_GetArrayItem(shape, rank - 2)->valueint,
-            columns = cJSON_GetArrayItem(shape, rank - 1)->valueint;
+        const char *step_name = json_text(step, "name");
+        const cJSON *complete = step_of(all, 0, step_name);
+        bool has_heads = json_size(step, "shape") == 3;
+        int heads = has_heads ? json_size(step, "values") : 1,
+            rows = json_size(step, has_heads ? "values.0" : "values"),
+            columns = json_size(step, has_heads ? "values.0.0" : "values.0");
         bool is_followed = rows == 2; /* the sentences are longer */
         followed += is_followed;
         for (int h = 0; h < heads; h++)

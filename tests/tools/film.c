@@ -1,10 +1,6 @@
 /* qkv film: the chunks of the animated picture, and its frames. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 static uint32_t number_at(const char *at, int size)

@@ -1,10 +1,6 @@
 /* training.guided_alignment, through the command line. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Enters a tiny task, whose words translate one by one, with its links: train.align and dev.align. */
 static void enter_links(const char *name)
 {

@@ -1,14 +1,6 @@
 /* qkv heads, and --without, which silences heads. tests/report/heads.c tests the numbers. */
 #include "json.h"
-#include "support.h"
 #include "zeroed_head.h"
-
-#include "qkv/attention_map.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Each test has a tiny run, with gold links of dev.tsv: word i with word i. */
 static void enter_heads(void)
@@ -93,14 +85,14 @@ Test(heads, are_the_same_for_all_threads)
 
 Test(heads, are_sorted)
 {
-    char *loss = heads("-f tsv --sort loss"), *error = heads("-f tsv --links gold --sort error_predicted");
+    char *loss = heads("-f tsv --sort loss"), *by_error = heads("-f tsv --links gold --sort error_predicted");
     for (int i = 1; i < 6; i++)
         cr_expect_geq(field(loss, i, 1 + QKV_HEAD_LOSS), field(loss, i + 1, 1 + QKV_HEAD_LOSS), "%s", loss);
-    cr_expect_geq(field(error, 1, 1 + QKV_HEAD_ERROR_PREDICTED),
-                  field(error, 2, 1 + QKV_HEAD_ERROR_PREDICTED));
-    cr_expect(shows(error, "\nencoder.1.1\t"));
-    cr_expect_eq(strncmp(strchr(error, '\n') + 1, "cross", 5), 0, "%s", error);
-    cr_expect_gt(strstr(error, "\nencoder.1.2\t"), strstr(error, "\nencoder.1.1\t"));
+    cr_expect_geq(field(by_error, 1, 1 + QKV_HEAD_ERROR_PREDICTED),
+                  field(by_error, 2, 1 + QKV_HEAD_ERROR_PREDICTED));
+    cr_expect(shows(by_error, "\nencoder.1.1\t"));
+    cr_expect_eq(strncmp(strchr(by_error, '\n') + 1, "cross", 5), 0, "%s", by_error);
+    cr_expect_gt(strstr(by_error, "\nencoder.1.2\t"), strstr(by_error, "\nencoder.1.1\t"));
 }
 
 Test(heads, output_chooses_the_format)
@@ -122,7 +114,6 @@ Test(heads, refuses)
         {"-o h.png", "qkv: --output h.png: measures of heads are written as .txt, .json or .tsv; --format "
                      "chooses another"},
         {"--links-from 0", "qkv: --links-from needs --links"},
-        {"--no-translation --beam 2", "qkv: --beam needs translations: give it without --no-translation"},
         {"-o ./dev.tsv", "qkv: ./dev.tsv: is an input, too: write to another file"},
         {"--sort error_read", "qkv: --sort error_read needs gold links: give --links"},
         {"--sort bleu --no-translation", "qkv: --sort bleu needs translations: leave out --no-translation"},

@@ -1,13 +1,6 @@
 /* qkv help: pages, documentation, man pages and shell completions of every command. */
 #include "support.h"
 
-#include "qkv/version.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const char *const COMMANDS[] = {
 #define COMMAND(name) #name,
 #include "../../tools/command/commands.def"

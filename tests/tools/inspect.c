@@ -2,9 +2,6 @@
 #include "json.h"
 #include "tiny_run.h"
 
-#include <math.h>
-#include <string.h>
-
 /* Parameters of a layer of width 16: 4 projections, norm, and feed-forward of width 32 with its norm. */
 enum {
     ATTENTION = 4 * (16 * 16 + 16) + 2 * 16,

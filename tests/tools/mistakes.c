@@ -1,9 +1,6 @@
 /* Mistakes of first-time users, and messages that say what to do instead. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
-
 /* What the parser of options says is tested here for all commands. */
 Test(mistakes, arguments_that_no_command_takes)
 {

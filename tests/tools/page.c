@@ -1,12 +1,6 @@
 /* qkv page: the file that it writes, and the page in a real browser, against the numbers of the command line. */
 #include "browser.h"
 #include "json.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Numbers of the page differ from qkv's by the rounding of products and sums: WebAssembly has no fused multiply-add. The
  * page shows 4 decimals. */
@@ -137,7 +131,7 @@ Test(page, says_what_is_wrong_and_writes_nothing)
 
 /* ---- in the browser ---- */
 
-Test(page, translates_while_one_types)
+PageTest(page, translates_while_one_types)
 {
     opened("");
     EXPECT_TEXT("name", "page");
@@ -162,7 +156,6 @@ Test(page, translates_while_one_types)
     cr_expect(shows(text_of("message"), "positions"));
     type("one");
     EXPECT_TEXT("message", "");
-    browser_close();
 }
 
 /* The translation of a sentence with two hypotheses and its score are those of the command line. */
@@ -175,7 +168,7 @@ static void expect_scored(const char *sentence, const char *options)
 
 /* Other networks, levels of text and attentions: the words and the first score of the command line; the steps of their
  * attention end with the probabilities of the translation. */
-Test(page, translates_with_every_kind_of_model)
+PageTest(page, translates_with_every_kind_of_model)
 {
     static const char *const kinds[][2] = {
         {"", "{type: recurrent, num_layers: 1, hidden_size: 16}"},
@@ -201,11 +194,10 @@ Test(page, translates_with_every_kind_of_model)
                                      "step.columnNames.indexOf(step.rowNames[1])))(stepOf('probabilities'))"),
                            number_of("state.view.probabilities[1]"), TOLERANCE, "%s %s", level, stack);
     }
-    browser_close();
 }
 
 /* Three sentences at once: the old view stays, dimmed, until the last one is there; the others are never shown. */
-Test(page, drops_answers_that_are_out_of_date)
+PageTest(page, drops_answers_that_are_out_of_date)
 {
     opened("");
     char *dimmed =
@@ -216,7 +208,6 @@ Test(page, drops_answers_that_are_out_of_date)
     wait_until("isSettled()");
     EXPECT_VALUE("shown.join()", "three");
     EXPECT_VALUE("document.body.classList.contains('waiting')", "false");
-    browser_close();
 }
 
 /* Compares every cell of the large map with a map of `qkv attention`. */
@@ -238,7 +229,7 @@ static void compare_map(const cJSON *map)
                  format("%d %d", rows, rows * (columns + 1)));
 }
 
-Test(page, shows_the_maps_of_qkv_attention)
+PageTest(page, shows_the_maps_of_qkv_attention)
 {
     opened("s=four+two+one");
     const cJSON *map,
@@ -258,7 +249,6 @@ Test(page, shows_the_maps_of_qkv_attention)
     click("head-decoder-1-2");
     EXPECT_VALUE("count('.hidden-cell')", "6");
     cr_expect(shows(value_of("location.hash"), "head=decoder-1-2"));
-    browser_close();
 }
 
 static void expect_caption(const char *beginning)
@@ -282,7 +272,7 @@ static char *lit_place(const char *kind)
                     kind);
 }
 
-Test(page, lights_up_what_the_pointer_and_the_keys_are_on)
+PageTest(page, lights_up_what_the_pointer_and_the_keys_are_on)
 {
     opened("s=four+two+one&head=cross-1-1");
     point_at("target-word-1");
@@ -327,7 +317,6 @@ Test(page, lights_up_what_the_pointer_and_the_keys_are_on)
     cr_expect_str_empty(lit_words(), "the word is kept no longer");
     click("head-encoder-1-1");
     EXPECT_TRUE("element('masked').hidden");
-    browser_close();
 }
 
 /* The translation and the first probability of the command line without these heads. */
@@ -342,7 +331,7 @@ static void expect_silent(const char *heads)
 }
 
 /* A click or the key S silences a head; translation, scores and maps are those of --without, and the address holds it. */
-Test(page, silences_heads)
+PageTest(page, silences_heads)
 {
     opened("s=four+two+one&beam=2&head=cross-1-2");
     expect_silent("");
@@ -377,11 +366,10 @@ Test(page, silences_heads)
     click("speak");
     wait_until("isSettled() && !state.silent");
     expect_silent("");
-    browser_close();
 }
 
 /* The scores of `qkv translate --scores`, and a translation that is given. */
-Test(page, shows_the_best_translations_and_a_given_one)
+PageTest(page, shows_the_best_translations_and_a_given_one)
 {
     opened("s=three+one&beam=3");
     char *line = strtok(run_ok("echo 'three one' | qkv translate run --beam 3 --n-best 3 --scores"), "\n");
@@ -416,7 +404,6 @@ Test(page, shows_the_best_translations_and_a_given_one)
     click("use-own");
     wait_until("isSettled() && state.own !== null");
     EXPECT_VALUE("state.own", "dos <b>cinco</b> otro");
-    browser_close();
 }
 
 /* ---- silent words ---- */
@@ -452,7 +439,7 @@ static void expect_masked(const char *mask)
                        TOLERANCE);
 }
 
-Test(page, silences_words_of_a_transformer)
+PageTest(page, silences_words_of_a_transformer)
 {
     skip_without_browser();
     enter(learned_run("silent_words"));
@@ -500,11 +487,10 @@ Test(page, silences_words_of_a_transformer)
     type_text(" a");
     wait_until("isSettled() && state.view.source_tokens.length === 5");
     EXPECT_VALUE("state.silentWords", ""); /* another sentence begins without silent words */
-    browser_close();
 }
 
 /* A recurrent encoder reads the word all the same. With the score local_p no word can be silent. */
-Test(page, silences_words_of_a_recurrent_decoder)
+PageTest(page, silences_words_of_a_recurrent_decoder)
 {
     skip_without_browser();
     enter(tiny_task("silent_recurrent"));
@@ -519,5 +505,4 @@ Test(page, silences_words_of_a_recurrent_decoder)
         EXPECT_VALUE("count('.word-box')", i ? "0" : "4");
         EXPECT_VALUE("state.silentWords", i ? "" : "1");
     }
-    browser_close();
 }

@@ -1,11 +1,6 @@
 /* The page at the width of a phone and of a laptop, light and dark, and with the keyboard only: axe-core finds no violation of
  * WCAG 2.2 AA. QKV_AXE names its axe.min.js; tools/nightly.sh gets it from npm. */
 #include "browser.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Everything that the page can show at once: the best translations, a silent head and a silent word, the steps, the table
  * of heads. */
@@ -22,7 +17,7 @@ static void opened(void)
 static const int widths[] = {390, 1024, 1366, 1920};
 
 /* Nothing is wider than the window, or cut off in it, and matrices grow with its text. */
-Test(page_accessible, fits_the_window)
+PageTest(page_accessible, fits_the_window)
 {
     opened();
     for (int i = 0; i < 4; i++) {
@@ -55,10 +50,9 @@ Test(page_accessible, fits_the_window)
                       "cells[0][1].getBoundingClientRect().width - size; })()");
         cr_expect_leq(excess, 1.0, "%d pixels: %g more", widths[i], excess);
     }
-    browser_close();
 }
 
-Test(page_accessible, passes_axe)
+PageTest(page_accessible, passes_axe)
 {
     const char *path = getenv("QKV_AXE");
     size_t size;
@@ -75,7 +69,6 @@ Test(page_accessible, passes_axe)
         cr_expect_str_empty(violations, "%d pixels, %s: %s", widths[i / 2], i % 2 ? "dark" : "light",
                             violations);
     }
-    browser_close();
 }
 
 /* ---- with the keyboard only: the order of Tab, and everything that a pointer can do ---- */
@@ -108,7 +101,7 @@ static void press_at(const char *name, const char *keys)
 }
 
 /* Sentence, words, time, heads, map, steps, training; a group is one stop. The page's address is the start. */
-Test(page_accessible, keys_tab_goes_through_the_page_in_order)
+PageTest(page_accessible, keys_tab_goes_through_the_page_in_order)
 {
     open_keys("s=a+b&head=cross-1-1");
     const char *stops = "";
@@ -123,10 +116,9 @@ Test(page_accessible, keys_tab_goes_through_the_page_in_order)
                "button of effects-rows, button of effects-rows, button of effects-rows, "
                "button of effects-rows, cell-0-0, colors, save-svg, save-png, copy-link, summary of steps, "
                "train-task, train-seed, train-rate, train-go, train-again, train-pairs, train-sentence");
-    browser_close();
 }
 
-Test(page_accessible, keys_type_search_and_light_words)
+PageTest(page_accessible, keys_type_search_and_light_words)
 {
     open_keys("s=a+b&head=cross-1-1");
     press_at("source", "End");
@@ -162,10 +154,9 @@ Test(page_accessible, keys_type_search_and_light_words)
     press_at("speak", "Enter");
     wait_until("isSettled() && !state.silent");
     EXPECT_FOCUS("head-cross-1-1");
-    browser_close();
 }
 
-Test(page_accessible, keys_play_choose_heads_walk_and_train)
+PageTest(page_accessible, keys_play_choose_heads_walk_and_train)
 {
     open_keys("s=a+b&head=cross-1-1");
     press_at("learning", "ArrowLeft");
@@ -214,5 +205,4 @@ Test(page_accessible, keys_play_choose_heads_walk_and_train)
     wait_until("training.losses.length > 2");
     press("Enter");
     wait_until("element('train-go').textContent !== 'stop'");
-    browser_close();
 }

@@ -1,9 +1,5 @@
 /* The page of a run in a second browser: what one does in it gives the numbers of the command line. */
 #include "firefox.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
 
 #define LEFT_ARROW "\ue012"
 #define END_KEY    "\ue010"

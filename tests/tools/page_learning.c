@@ -2,10 +2,6 @@
  * real browser, against the numbers of the command line. */
 #include "browser.h"
 #include "json.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
 
 /* Trains a tiny run with snapshots of the updates 0, 2, 7 and 20, and opens its page. `options`: of qkv page. */
 static void opened(const char *options, const char *fragment)
@@ -62,7 +58,7 @@ static double logged_cross_entropy(int update)
     return cross_entropy;
 }
 
-Test(page_learning, shows_every_snapshot_as_the_command_line_does)
+PageTest(page_learning, shows_every_snapshot_as_the_command_line_does)
 {
     enter(tiny_task("slide"));
     opened("", "s=a+b+c");
@@ -84,11 +80,10 @@ Test(page_learning, shows_every_snapshot_as_the_command_line_does)
     expect_checkpoint("last", 1e-5);
     EXPECT_VALUE("first('#curve .dev').points.length", "4");
     EXPECT_VALUE("first('#curve .training').points.length", "2");
-    browser_close();
 }
 
 /* The address opens the same moment; back and forward work; without snapshots there are the two ends. */
-Test(page_learning, keeps_the_moment_in_the_address)
+PageTest(page_learning, keeps_the_moment_in_the_address)
 {
     enter(tiny_task("address"));
     opened("", "s=a+b&update=7");
@@ -102,14 +97,13 @@ Test(page_learning, keeps_the_moment_in_the_address)
     expect_checkpoint("snapshot-0", 2e-3);
     opened("--snapshots 1", "");
     EXPECT_VALUE("learning.moments.map(x => x.update).join()", "0,7,20");
-    browser_close();
 }
 
 /* Keeps the moment of each view that the page shows in `seen`. */
 static const char RECORD[] = "window.seen = [], onChange('view', () => { seen.push(state.update); })";
 
 /* Playing goes from the random weights to the learned ones; who wants less motion sees one moment for each press. */
-Test(page_learning, plays_the_training_and_drops_moments_that_were_passed)
+PageTest(page_learning, plays_the_training_and_drops_moments_that_were_passed)
 {
     enter(tiny_task("play"));
     opened("", "s=a+b");
@@ -128,7 +122,6 @@ Test(page_learning, plays_the_training_and_drops_moments_that_were_passed)
     EXPECT_VALUE("[2, 1, 0, 1].map(i => (goToMoment(i), element('learning').value)).join()", "2,1,0,1");
     wait_until("isSettled()");
     EXPECT_VALUE("JSON.stringify(seen)", "[2]");
-    browser_close();
 }
 
 /* ---- measured on sentence pairs ---- */
@@ -163,7 +156,7 @@ static char *page_name(const cJSON *head)
     return format("%s-%g-%g", json_text(head, "kind"), json_number(head, "layer"), json_number(head, "head"));
 }
 
-Test(page_learning, shows_what_silencing_each_head_changes)
+PageTest(page_learning, shows_what_silencing_each_head_changes)
 {
     train_measured();
     open_measured("--pairs pairs.tsv --max-pairs 12", "s=a+b+c&silent=cross-1-2");
@@ -210,7 +203,6 @@ Test(page_learning, shows_what_silencing_each_head_changes)
     EXPECT_VALUE("[...element('curve-key').children].filter(key => key.checkVisibility()).map(key => "
                  "key.textContent.trim()).join()",
                  "loss on the dev text,loss in training");
-    browser_close();
 }
 
 /* The alignment error of a head is that of the reading of its map that is better after training, at each moment. */
@@ -225,11 +217,11 @@ static void expect_errors(const char *checkpoint)
         if (!cJSON_IsNumber(cJSON_GetObjectItem(head, "error_read"))) continue;
         bool reads = json_number(same, "error_read") < json_number(same, "error_predicted");
         const char *name = page_name(head);
-        double error = number_of("errorAt(learning.moments[momentNumber()], '%s')", name);
-        cr_expect_float_eq(error, json_number(head, reads ? "error_read" : "error_predicted"), 1e-12,
+        double of_head = number_of("errorAt(learning.moments[momentNumber()], '%s')", name);
+        cr_expect_float_eq(of_head, json_number(head, reads ? "error_read" : "error_predicted"), 1e-12,
                            "%s at %s", name, checkpoint);
         EXPECT_VALUE(format("first('[data-test=head-%s] .number').textContent", name),
-                     format("%.1f %%", 100 * error));
+                     format("%.1f %%", 100 * of_head));
         compared++;
     }
     cr_expect_eq(compared, 2);
@@ -246,7 +238,7 @@ static void expect_loss(const char *checkpoint, double tolerance)
     cr_expect(shows(said, " on 12 pairs of pairs.tsv"));
 }
 
-Test(page_learning, shows_alignment_errors_at_every_moment)
+PageTest(page_learning, shows_alignment_errors_at_every_moment)
 {
     train_measured();
     open_measured("--pairs pairs.tsv --links pairs.align --max-pairs 12 --links-from 0", "s=a+b+c");
@@ -282,7 +274,6 @@ Test(page_learning, shows_alignment_errors_at_every_moment)
     EXPECT_TRUE("element('effects').hidden");
     EXPECT_VALUE("count('#order [value=error], #curve .error')", "0");
     cr_expect(lacks(text_of("moment"), "alignment"));
-    browser_close();
 }
 
 Test(page_learning, says_what_is_wrong_with_pairs_and_links)

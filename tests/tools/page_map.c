@@ -1,13 +1,8 @@
 /* The large map of the page: its colours, which are those of the engine's colormaps, in light and dark; words in place of
  * tokens, which are those of `qkv attention --words`; and saving it as a picture, or as a link to the view. */
 #include "browser.h"
-#include "support.h"
 
 #include "draw/text.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A word that would end a script or run one if a picture took it for markup. */
 #define HOSTILE "</script><img/onerror=alert(1)/src=x>"
@@ -45,7 +40,7 @@ static double weakest_contrast(void)
 }
 
 /* The greatest weight is the darkest in the light and the brightest in the dark. */
-Test(page_map, are_those_of_the_colormaps_and_kept_in_the_address)
+PageTest(page_map, are_those_of_the_colormaps_and_kept_in_the_address)
 {
     enter(tiny_task("colors"));
     opened("s=a+b&head=cross-1-1");
@@ -80,7 +75,6 @@ Test(page_map, are_those_of_the_colormaps_and_kept_in_the_address)
     run_script("setTheme(false)");
     expect_color("YlOrRd", false, 1);
     EXPECT_VALUE("element('colors').value", "YlOrRd");
-    browser_close();
 }
 
 /* ---- words ---- */
@@ -128,7 +122,7 @@ static void expect_maps(const char *options)
     }
 }
 
-Test(page_map, words_are_those_of_attention)
+PageTest(page_map, words_are_those_of_attention)
 {
     open_pieces("");
     cr_expect(shows(value_of("state.view.source_tokens.join(' ')"), "@@ "));
@@ -153,11 +147,10 @@ Test(page_map, words_are_those_of_attention)
     cr_expect(shows(text_of("source-word-0"), "@@"));
     switch_words();
     expect_maps("");
-    browser_close();
 }
 
 /* A word lights up with all its pieces, and its row or column in the maps. */
-Test(page_map, words_light_up_with_their_pieces)
+PageTest(page_map, words_light_up_with_their_pieces)
 {
     open_pieces("words=1&head=cross-1-1");
     const char *const lit = "[...document.querySelectorAll('.word.lit')].map(word => "
@@ -182,10 +175,9 @@ Test(page_map, words_light_up_with_their_pieces)
     point_at("cell-1-0");
     wait_until("state.cell?.row === 1");
     EXPECT_VALUE("JSON.stringify(state.hover)", "{\"side\":\"target\",\"index\":0}");
-    browser_close();
 }
 
-Test(page_map, words_are_kept_in_the_address)
+PageTest(page_map, words_are_kept_in_the_address)
 {
     open_pieces("words=1");
     EXPECT_TRUE("element('words').checked");
@@ -210,7 +202,6 @@ Test(page_map, words_are_kept_in_the_address)
     enter(tiny_task("whole"));
     browser_open_run("", "--sentence 'a b'", "s=a+b");
     EXPECT_TRUE("element('words-row').hidden");
-    browser_close();
 }
 
 /* ---- saving ---- */
@@ -220,7 +211,7 @@ static const char CATCH[] = "saved = null, copied = null, saveFile = (blob, name
                             "}; }, Object.defineProperty(navigator, 'clipboard', { value: { writeText: async "
                             "text => { copied = text; } } }), 'caught'";
 
-Test(page_map, saves_the_map_as_a_picture)
+PageTest(page_map, saves_the_map_as_a_picture)
 {
     enter(tiny_task("picture"));
     opened("s=" HOSTILE_IN_ADDRESS "+a+b");
@@ -274,10 +265,9 @@ Test(page_map, saves_the_map_as_a_picture)
     wait_until("element('saved').textContent");
     cr_expect(shows(text_of("saved"), "save it as SVG"));
     EXPECT_VALUE("saved", "null");
-    browser_close();
 }
 
-Test(page_map, copies_a_link_that_opens_the_same_view)
+PageTest(page_map, copies_a_link_that_opens_the_same_view)
 {
     enter(tiny_task("link"));
     opened("");
@@ -293,5 +283,4 @@ Test(page_map, copies_a_link_that_opens_the_same_view)
     opened(fragment + 1);
     EXPECT_VALUE("state.source", "a b");
     EXPECT_TEXT("map-title", title);
-    browser_close();
 }

@@ -1,8 +1,5 @@
 /* Scripts that run from right to left, and Chinese, in the page; typing through an input method. */
 #include "browser.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
 
 enum { HEBREW = 0x5D0, ARABIC = 0x628, CHINESE = 0x4E00 };
 
@@ -64,7 +61,7 @@ static void expect_translation(void)
     cr_expect_str_eq(format("%s\n", text_of("target")), printed);
 }
 
-Test(page_scripts, hebrew_words_run_from_right_to_left)
+PageTest(page_scripts, hebrew_words_run_from_right_to_left)
 {
     opened("head=cross-1-1", "lang: he", HEBREW, "lang: zh, level: char", CHINESE);
     expect_translation();
@@ -87,10 +84,9 @@ Test(page_scripts, hebrew_words_run_from_right_to_left)
     /* Chinese letters name rows, Hebrew words columns, which lie on their side. */
     EXPECT_VALUE("count('#map thead th.short, #map thead th.upright')", "0");
     EXPECT_VALUE("first('#map tbody th').textContent", letter(CHINESE));
-    browser_close();
 }
 
-Test(page_scripts, chinese_and_arabic_and_an_input_method)
+PageTest(page_scripts, chinese_and_arabic_and_an_input_method)
 {
     opened("head=cross-1-1", "lang: zh", CHINESE, "lang: ar", ARABIC);
     expect_translation();
@@ -110,5 +106,4 @@ Test(page_scripts, chinese_and_arabic_and_an_input_method)
     wait_until("isSettled() && state.source === '%s'", word(CHINESE, 3, 3));
     EXPECT_VALUE("state.view.source_tokens.join(' ')", format("%s </s>", word(CHINESE, 3, 3)));
     expect_translation();
-    browser_close();
 }

@@ -2,12 +2,6 @@
  * sums behind them. */
 #include "browser.h"
 #include "json.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* The page computes in float32 and qkv explain in float64; numbers of scenes are small. */
 #define TOLERANCE 2e-5
@@ -33,9 +27,10 @@ static int flatten(const cJSON *list, double *numbers, int count)
 static void expect_steps(const char *text, const char *label, double tolerance)
 {
     static double native[MAX_NUMBERS], shown[MAX_NUMBERS];
-    cJSON *json = json_parsed(text),
-          *steps = cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "walks"), 0), "steps"),
-          *step;
+    cJSON *json RELEASED(free_json) = json_parsed(text),
+                *steps =
+                    cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "walks"), 0), "steps"),
+                *step;
     cr_expect_str_eq(value_of("state.walk.length"), format("%d", cJSON_GetArraySize(steps)), "%s", label);
     int i = 0;
     cJSON_ArrayForEach(step, steps)
@@ -43,16 +38,15 @@ static void expect_steps(const char *text, const char *label, double tolerance)
         const char *name = cJSON_GetObjectItem(step, "name")->valuestring;
         cr_assert_str_eq(value_of("state.walk[%d].name", i), name);
         int count = flatten(cJSON_GetObjectItem(step, "values"), native, 0);
-        cJSON *values = json_parsed(value_of("JSON.stringify([...state.walk[%d].values])", i++));
+        cJSON *values RELEASED(free_json) =
+            json_parsed(value_of("JSON.stringify([...state.walk[%d].values])", i++));
         cr_assert_eq(flatten(values, shown, 0), count, "%s: %s", label, name);
         for (int k = 0; k < count; k++) {
             double max = tolerance * fmax(1, fabs(native[k]));
             cr_assert(isinf(native[k]) ? isinf(shown[k]) : fabs(native[k] - shown[k]) < max,
                       "%s: %s, number %d: %.9g in the page, %.9g", label, name, k, shown[k], native[k]);
         }
-        cJSON_Delete(values);
     }
-    cJSON_Delete(json);
 }
 
 /* ---- of a run ---- */
@@ -66,7 +60,7 @@ static void opened(const char *fragment)
     wait_until("isSettled() && (state.walk || !element('steps').open)");
 }
 
-Test(page_steps, are_those_of_explain)
+PageTest(page_steps, are_those_of_explain)
 {
     static const char *const kinds[] = {"encoder", "decoder", "cross"};
     opened("");
@@ -81,7 +75,6 @@ Test(page_steps, are_those_of_explain)
     cr_expect(shows(value_of("location.hash"), "steps=1"));
     EXPECT_VALUE("first('[data-test=step-chosen] .step-token').textContent",
                  value_of("state.view.target_outputs[0] + ' ' + state.walk.at(-1).values[0]"));
-    browser_close();
 }
 
 /* Opens the sum behind a number of a step by the keyboard: `down` rows and `right` columns from the first. */
@@ -94,7 +87,7 @@ static void open_sum(const char *step, int down, int right)
     wait_until("isSettled() && state.terms?.of.name === '%s'", step);
 }
 
-Test(page_steps, show_the_sum_behind_a_number)
+PageTest(page_steps, show_the_sum_behind_a_number)
 {
     opened("steps=1&head=cross-1-2");
     open_sum("queries", 1, 2);
@@ -133,11 +126,10 @@ Test(page_steps, show_the_sum_behind_a_number)
     run_script("change({ source: 'a' }), ask()");
     wait_until("isSettled() && state.view.source_tokens.length === 2");
     EXPECT_VALUE("String(state.terms) + element('message').textContent", "null");
-    browser_close();
 }
 
 /* Of a weight the whole row is shown: each score that went in, its power, and the weight that came out. */
-Test(page_steps, show_what_softmax_did_in_a_row)
+PageTest(page_steps, show_what_softmax_did_in_a_row)
 {
     opened("s=a+b+a+c&silent-words=2&steps=1&head=cross-1-2");
     open_sum("weights", 1, 2);
@@ -169,11 +161,10 @@ Test(page_steps, show_what_softmax_did_in_a_row)
     click("silence-decoder-1-1");
     wait_until("isSettled() && stepOf('concatenated').note");
     EXPECT_TRUE("stepOf('concatenated').values.subarray(0, 8).every(value => value === 0)");
-    browser_close();
 }
 
 /* The sum closes, and does not open again with the next translation. */
-Test(page_steps, close_the_sum)
+PageTest(page_steps, close_the_sum)
 {
     opened("s=a+b&steps=1&head=cross-1-2");
     for (int i = 0; i < 2; i++) {
@@ -196,7 +187,6 @@ Test(page_steps, close_the_sum)
     wait_until("isSettled()");
     EXPECT_VALUE("state.view.source_tokens.join(' ')", "b c a </s>");
     EXPECT_TRUE("state.walk !== null");
-    browser_close();
 }
 
 /* ---- of scenes ---- */
@@ -221,7 +211,7 @@ static void expect_scene(const char *file, const char *settings)
         format("%s %s", file, settings), OF_SCENES);
 }
 
-Test(page_steps, scenes_are_all_in_the_page_with_the_numbers_of_explain)
+PageTest(page_steps, scenes_are_all_in_the_page_with_the_numbers_of_explain)
 {
     enter(scratch("scenes"));
     browser_open("", "");
@@ -235,10 +225,9 @@ Test(page_steps, scenes_are_all_in_the_page_with_the_numbers_of_explain)
     }
     EXPECT_VALUE("new Set(scenes.map(scene => scene.tutorial)).size",
                  "4"); /* two of the five tutorials compute the same */
-    browser_close();
 }
 
-Test(page_steps, scenes_draw_new_random_numbers)
+PageTest(page_steps, scenes_draw_new_random_numbers)
 {
     enter(scratch("scenes"));
     browser_open("", "scene=simple_attention_two_heads.yaml&seed=7&head=cross-1-2");
@@ -255,10 +244,9 @@ Test(page_steps, scenes_draw_new_random_numbers)
     wait_until("isSettled() && state.seed === null");
     cr_expect(shows(text_of("numbers"), "drawn with seed 456"));
     cr_expect(lacks(value_of("location.hash"), "seed="));
-    browser_close();
 }
 
-Test(page_steps, scenes_show_sums_masks_and_numbers)
+PageTest(page_steps, scenes_show_sums_masks_and_numbers)
 {
     enter(scratch("scenes"));
     browser_open("", "scene=general_attention.yaml");
@@ -282,10 +270,9 @@ Test(page_steps, scenes_show_sums_masks_and_numbers)
     go_to("attention_explained_softmax.yaml");
     EXPECT_TEXT("numbers", "nothing in this scene is random");
     EXPECT_TRUE("element('draw').disabled");
-    browser_close();
 }
 
-Test(page_steps, scenes_of_ones_own_may_hold_any_text)
+PageTest(page_steps, scenes_of_ones_own_may_hold_any_text)
 {
     enter(scratch("own"));
     write_text(".", "a.yaml",
@@ -303,7 +290,6 @@ Test(page_steps, scenes_of_ones_own_may_hold_any_text)
     EXPECT_VALUE("state.view.source_tokens[0]", "</script><img/onerror=alert(1)/src=x>");
     expect_steps(run_ok("qkv explain a.yaml --full --format json"), "a.yaml", OF_SCENES);
     EXPECT_VALUE("scenes[1].name + (scenes[1].tutorial ?? '')", "b.yaml");
-    browser_close();
 }
 
 Test(page_steps, scenes_say_what_is_wrong_and_write_nothing)

@@ -1,11 +1,6 @@
 /* Training in the page, against the numbers of `qkv train`. */
 #include "browser.h"
 #include "json.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The loss of an update differs by rounding alone: WebAssembly has no fused multiply-add. After 40 updates the greatest
  * difference was 2.2e-7 nats per word. */
@@ -60,7 +55,7 @@ static int expect_stopped(void)
 
 static const char WEIGHTS[] = "training.view.heads.at(-1).weights.join()";
 
-Test(page_training, has_the_losses_of_qkv_train)
+PageTest(page_training, has_the_losses_of_qkv_train)
 {
     opened();
     choose("train-seed", "5");
@@ -74,10 +69,9 @@ Test(page_training, has_the_losses_of_qkv_train)
         double expected = json_number(object, "loss"), loss = number_of("training.losses[%d]", i);
         cr_expect_float_eq(loss, expected, TOLERANCE, "update %d: %.9f, but %.9f", i + 1, loss, expected);
     }
-    browser_close();
 }
 
-Test(page_training, stops_goes_on_and_begins_again_from_another_seed)
+PageTest(page_training, stops_goes_on_and_begins_again_from_another_seed)
 {
     opened();
     char *random = value_of("%s", WEIGHTS);
@@ -117,10 +111,9 @@ Test(page_training, stops_goes_on_and_begins_again_from_another_seed)
     EXPECT_VALUE("training.losses[0]", first); /* a seed is a model */
     EXPECT_VALUE("lossText([0.25, 0.75])", "0.500");
     EXPECT_VALUE("lossText([0.0001])", "<0.001");
-    browser_close();
 }
 
-Test(page_training, names_the_line_of_a_bad_pair_and_trains_on_pasted_ones)
+PageTest(page_training, names_the_line_of_a_bad_pair_and_trains_on_pasted_ones)
 {
     opened();
     choose("train-pairs", "one\\tuno\\ntwo dos\\nthree\\ttres");
@@ -143,5 +136,4 @@ Test(page_training, names_the_line_of_a_bad_pair_and_trains_on_pasted_ones)
     choose("train-sentence", "unknown <img/src=x>");
     wait_until("training.view.source_tokens[0] === 'unknown'");
     EXPECT_VALUE("count('b, i, img')", "0");
-    browser_close();
 }

@@ -1,9 +1,6 @@
 /* A path in a config is relative to the folder of the config, a path of the command line to the current folder. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
-
 /* A folder `project` with a trained run project/run, whose config is project/configs/c.yaml and whose texts are in
  * project/texts; returns the folder that holds it. */
 static const char *project(const char *name)

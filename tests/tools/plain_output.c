@@ -2,9 +2,6 @@
  * What is redirected is for programs, and stays as it is. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
-
 /* Enters a run that translates into words with escape sequences and overrides. Returns what training printed. */
 static const char *enter_hostile(const char *name)
 {

@@ -1,11 +1,5 @@
 /* qkv plot: curves of runs whose metrics are written here, without training. */
-#include "support.h"
 #include "written_runs.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* A validation every 10 updates, at which the loss of training has fallen by 0.5. */
 static char *metrics_of(int validations, const double dev[])

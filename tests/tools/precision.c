@@ -1,9 +1,5 @@
 /* training.precision, --precision and qkv quantize, through the command line. */
-#include "support.h"
 #include "tiny_run.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
 
 #define LINES "printf 'one two\\nthree\\n\\nfour five one two\\nfive two\\n' | "
 

@@ -1,9 +1,6 @@
 /* Recurrent networks on the command line: what a config may ask for, and that every command works with them.
  */
-#include "support.h"
 #include "wrong_config.h"
-
-#include <criterion/criterion.h>
 
 #define RECURRENT(encoder, decoder)                                                                          \
     "model:\n  encoder: {type: recurrent" encoder "}\n  decoder: {type: recurrent" decoder "}"

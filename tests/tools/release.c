@@ -1,9 +1,6 @@
 /* tools/release.sh: what it refuses before it makes anything. Skipped without git. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
-
 static const char CHANGELOG[] =
     "# Changelog\n\n## [0.2.0] - 2027-01-31\n\n- A change.\n\n## [0.1.0] - 2026-11-22\n";
 

@@ -1,13 +1,7 @@
 /* qkv score: metrics, options, scores of sentences, and the comparison of systems. tests/metrics/ tests the numbers. */
 #include "json.h"
-#include "support.h"
-
-#include "qkv/trainer.h"
 
 #include <cjson/cJSON.h>
-#include <criterion/criterion.h>
-#include <math.h>
-#include <string.h>
 
 /* A folder with the translations a and b, and the references r, of which the second has two. */
 static const char *texts(const char *name)
@@ -27,7 +21,8 @@ Test(score, computes_the_metrics_that_are_asked_for)
     cr_expect(shows(text, "TER                19.05  (nrefs:var|case:lc|tok:tercom|"));
     cr_expect(shows(text, "\nchrF++             "));
     cr_expect(shows(text, "|nw:2|"));
-    cJSON *object = json_parsed(run_ok("qkv score a r -m ter,bleu --json --tokenize intl"));
+    cJSON *object RELEASED(free_json) =
+        json_parsed(run_ok("qkv score a r -m ter,bleu --json --tokenize intl"));
     cr_expect_null(cJSON_GetObjectItem(object, "chrf"));
     const cJSON *ter = cJSON_GetObjectItem(object, "ter_details"),
                 *bleu = cJSON_GetObjectItem(object, "bleu_details");
@@ -38,7 +33,6 @@ Test(score, computes_the_metrics_that_are_asked_for)
     cr_expect_eq(json_number(bleu, "brevity_penalty"), 1);
     cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(bleu, "precisions")), 4);
     cr_expect(shows(cJSON_GetObjectItem(object, "bleu_signature")->valuestring, "|tok:intl|"));
-    cJSON_Delete(object);
 }
 
 Test(score, gives_the_same_scores_as_evaluate)
@@ -98,13 +92,13 @@ Test(score, scores_each_sentence)
     char *table = run_ok("qkv score a r -m bleu,ter --sentence-level");
     cr_expect_str_eq(table,
                      "line\tbleu\tter\n1\t34.3295\t16.6667\n2\t79.3701\t28.5714\n3\t100.0000\t0.0000\n");
-    cJSON *object = json_parsed(run_ok("qkv score a r -m bleu,ter --sentence-level --json"));
+    cJSON *object RELEASED(free_json) =
+        json_parsed(run_ok("qkv score a r -m bleu,ter --sentence-level --json"));
     const cJSON *list = cJSON_GetObjectItem(object, "sentences");
     cr_assert_eq(cJSON_GetArraySize(list), 3);
     cr_expect_float_eq(json_number(cJSON_GetArrayItem(list, 1), "ter"), 100 / 3.5, 1e-12);
     cr_expect(shows(cJSON_GetObjectItem(object, "bleu_signature")->valuestring, "|eff:yes|"));
     cr_expect_gt(json_number(object, "bleu"), 10);
-    cJSON_Delete(object);
 }
 
 Test(score, compares_systems)
@@ -115,7 +109,8 @@ Test(score, compares_systems)
     cr_expect(shows(text, "   score      mean +- 95 %        p  system\n   19.05 "));
     cr_expect(shows(text, "  a\n    9.52 "));
     cr_expect(shows(text, "   same  a\n"));
-    cJSON *object = json_parsed(run_ok("qkv score a r --against b --samples 50 --seed 7 --json"));
+    cJSON *object RELEASED(free_json) =
+        json_parsed(run_ok("qkv score a r --against b --samples 50 --seed 7 --json"));
     cr_expect_eq(json_number(object, "samples"), 50);
     cr_expect_eq(json_number(object, "seed"), 7);
     const cJSON *list = cJSON_GetObjectItem(object, "systems");
@@ -125,10 +120,8 @@ Test(score, compares_systems)
     cr_expect_null(cJSON_GetObjectItem(cJSON_GetObjectItem(first, "bleu_bootstrap"), "p_value"));
     double p = json_number(cJSON_GetObjectItem(second, "chrf_bootstrap"), "p_value");
     cr_expect(p >= 1. / 51 && p <= 1);
-    cJSON *alone = json_parsed(run_ok("qkv score b r --json"));
+    cJSON *alone RELEASED(free_json) = json_parsed(run_ok("qkv score b r --json"));
     cr_expect_eq(json_number(alone, "bleu"), json_number(second, "bleu"));
-    cJSON_Delete(alone);
-    cJSON_Delete(object);
 }
 
 /* As in sacreBLEU: an empty column is no reference, unless there is no other. */

@@ -1,11 +1,6 @@
 /* The options of searching in qkv translate and qkv evaluate: samples, constraints, prefixes, unknown words, ensembles. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Translates what printf makes of `text`. */
 static struct outcome translate(const char *text, const char *options)
 {
@@ -284,20 +279,6 @@ Test(search, ensembles_name_the_run_with_the_fewest_positions)
                      format(note, "")); /* NOLINT */
     cr_expect(fails(run("printf 'a b c d e a b c d\tA\n' | qkv evaluate run - --with short"), 2,
                     "qkv: short: <stdin>:1: "));
-}
-
-/* The loss of an ensemble is at most the mean of the losses of its members: the logarithm is concave. */
-Test(search, the_loss_of_an_ensemble_is_below_the_mean)
-{
-    enter(tiny_run("loss", 40));
-    const char *command = "qkv evaluate %s dev.tsv %s | sed -n 's/^loss *//p'";
-    run_ok(
-        "qkv train c.yaml -q -s training.model_dir=other -s training.random_seed=7 -s training.updates=40");
-    double first = strtod(run_ok(command, "run", ""), NULL);            /* NOLINT */
-    double second = strtod(run_ok(command, "other", ""), NULL);         /* NOLINT */
-    double both = strtod(run_ok(command, "run", "--with other"), NULL); /* NOLINT */
-    cr_expect_lt(both, (first + second) / 2, "%g and %g, together %g", first, second, both);
-    cr_expect_gt(both, (first < second ? first : second) / 2);
 }
 
 Test(search, runs_of_an_ensemble_need_the_same_vocabularies)

@@ -1,9 +1,7 @@
 /* The scenes of configs/seeds/ against the numbers that the tutorials print, or that their code computes. */
 #include "scene.h"
 
-#include <stdlib.h>
-
-static cJSON *walk_of_seed(const char *name, const char *arguments)
+static const cJSON *walk_of_seed(const char *name, const char *arguments)
 {
     return walk_of(format("'" SEEDS "/%s.yaml' %s", name, arguments));
 }
@@ -97,9 +95,9 @@ Test(seeds, have_the_same_numbers_for_one_query_alone)
     static const char *const scenes[] = {"general_attention", "attention_from_scratch",
                                          "attention_from_scratch_heads"};
     for (int i = 0; i < 3; i++) {
-        cJSON *all = walk_of_seed(scenes[i], "");
+        const cJSON *all = walk_of_seed(scenes[i], "");
         for (int word = 0; word < 4; word++) {
-            cJSON *one = walk_of_seed(scenes[i], format("--follow %d", word + 1));
+            const cJSON *one = walk_of_seed(scenes[i], format("--follow %d", word + 1));
             for (int h = 0; h < (i == 2 ? 5 : 1); h++)
                 for (int c = 0; c < 3; c++)
                     cr_expect_eq(number_of(step_of(one, 0, "context"), h, 0, c),
@@ -120,7 +118,7 @@ static double mixed(const cJSON *walk, const char *step)
 
 Test(attention_from_scratch, multiplies_the_weights_and_not_the_scores)
 {
-    cJSON *walk = walk_of_seed("attention_from_scratch", "");
+    const cJSON *walk = walk_of_seed("attention_from_scratch", "");
     double context = number_of(step_of(walk, 0, "context"), 0, 0, 0);
     cr_expect_float_eq(context, mixed(walk, "weights"), 1e-12);
     cr_expect(fabs(context - mixed(walk, "scaled_scores")) > 0.1, "the scores give another result");
@@ -130,7 +128,7 @@ Test(attention_from_scratch, multiplies_the_weights_and_not_the_scores)
 
 Test(attention_explained, has_rows_that_are_nearly_one_hot)
 {
-    cJSON *walk = walk_of_seed("attention_explained_scaled", "");
+    const cJSON *walk = walk_of_seed("attention_explained_scaled", "");
     for (int i = 0; i < 10; i++) {
         double largest = 0;
         for (int j = 0; j < 10; j++) largest = fmax(largest, number_of(step_of(walk, 0, "weights"), 0, i, j));
@@ -140,8 +138,8 @@ Test(attention_explained, has_rows_that_are_nearly_one_hot)
 
 Test(simple_attention, hides_what_the_mask_says)
 {
-    cJSON *masked = walk_of_seed("simple_attention_masked", ""),
-          *open = walk_of_seed("simple_attention_translation", "");
+    const cJSON *masked = walk_of_seed("simple_attention_masked", ""),
+                *open = walk_of_seed("simple_attention_translation", "");
     for (int i = 0; i < 7; i++) {
         cr_expect_eq(number_of(step_of(masked, 0, "weights"), 0, i, 6), 0.0);
         double hidden = number_of(step_of(open, 0, "weights"), 0, i, 6);
@@ -153,8 +151,8 @@ Test(simple_attention, hides_what_the_mask_says)
 
 Test(attention_explained, sees_neighbours_alone_in_a_window)
 {
-    cJSON *both = walk_of_seed("attention_explained_window", ""),
-          *causal = walk_of_seed("attention_explained_window", "-s mask.type=causal");
+    const cJSON *both = walk_of_seed("attention_explained_window", ""),
+                *causal = walk_of_seed("attention_explained_window", "-s mask.type=causal");
     for (int i = 0; i < 10; i++)
         for (int j = 0; j < 10; j++) {
             cr_expect_eq(number_of(step_of(both, 0, "weights"), 0, i, j) > 0, abs(i - j) <= 2);

@@ -2,9 +2,7 @@
  * does not ship, the generated pairs stand in. */
 #include "support.h"
 
-#include <criterion/criterion.h>
 #include <dirent.h>
-#include <string.h>
 
 #define PAIRS                                                                                                \
     "-s data.train='" QKV_SOURCE_DIR "/datasets/en_es/dev.tsv' -s data.dev='" QKV_SOURCE_DIR                 \

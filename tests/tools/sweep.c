@@ -1,10 +1,5 @@
 /* qkv sweep: which runs it trains, how it goes on after an interruption, and what it refuses. */
 #include "pseudo_terminal.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
-#include <unistd.h>
 
 static bool has(const char *name)
 {

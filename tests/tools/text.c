@@ -2,9 +2,6 @@
  * mark, with LF or CRLF. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
-
 /* Writes the forms of a file: .mark (a byte order mark and CRLF) and .packed (gzip). */
 static void make_forms(const char *name)
 {

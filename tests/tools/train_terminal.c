@@ -1,11 +1,7 @@
 /* qkv train on a terminal: a block that is drawn in place, messages above it, and lines wherever it cannot be drawn. */
 #include "pseudo_terminal.h"
-#include "support.h"
 
-#include <criterion/criterion.h>
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define ENDLESS                                                                                              \
     "-s training.updates=0 -s training.epochs=1000000 -s training.patience=0 -s "                            \

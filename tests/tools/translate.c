@@ -1,9 +1,6 @@
 /* qkv translate: lines in, lines out, whatever the lines are. tests/tools/mistakes.c tests wrong arguments. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
-
 /* Translates what printf makes of `text` (its backslashes mean what they mean there). */
 static struct outcome translate(const char *text, const char *options)
 {

@@ -1,10 +1,6 @@
 /* `qkv translate` and `qkv evaluate` in several processes, which mpirun starts, print what one process prints, and end together
  * with one sentence. */
 #include "mpirun.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
 
 /* More lines than fit into one block of four sentences a batch (fewer in a slow build), of all lengths, some of them empty or
  * with unknown words. */

@@ -1,9 +1,6 @@
 /* The prompt of qkv translate: with libedit, and without it, as where TERM is dumb. */
 #include "pseudo_terminal.h"
-#include "support.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #ifdef QKV_LIBEDIT

@@ -2,10 +2,6 @@
  * some of them. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* One update that changes next to nothing. */
 #define STILL                                                                                                \
     "-q --overwrite -s training.model_dir=new -s training.updates=1 -s training.learning_rate=1e-30 -s "     \

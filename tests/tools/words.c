@@ -3,8 +3,6 @@
 #include "tiny_run.h"
 
 #include <cjson/cJSON.h>
-#include <math.h>
-#include <string.h>
 
 enum { CAPACITY = 32 };
 

@@ -1,21 +1,10 @@
 /* Averages of checkpoints: which are kept for them, what they hold, and the one that training writes when it ends. */
 #include "training.h"
 
-#include "qkv/run.h"
-#include "qkv/trainer.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 /* Fails unless the checkpoint `name` is the mean of those of the updates, each number rounded once. */
 static void expect_mean(const char *path, const char *name, int count, const int *updates)
 {
-    struct qkv_run mean = training_open(path, name), run[4];
+    struct qkv_run mean RELEASED(qkv_run_release) = training_open(path, name), run[4];
     for (int k = 0; k < count; k++) run[k] = training_open(path, format("update-%d", updates[k]));
     const float *values = mean.model->parameters.values;
     for (int64_t i = 0; i < mean.model->parameters.elements; i++) {
@@ -32,14 +21,12 @@ static void expect_mean(const char *path, const char *name, int count, const int
     cr_expect_str_eq(qkv_state_get(&mean.state, "average.count"), format("%d", count));
     cr_expect_null(qkv_state_get(&mean.state, format("average.%d", count + 1)));
     cr_expect_str_eq(qkv_state_get(&mean.state, "train.update"), format("%d", updates[count - 1]));
-    qkv_run_release(&mean);
 }
 
 Test(average, the_last_checkpoints_are_kept_and_averaged)
 {
     struct qkv_train_result result;
     struct qkv_average average;
-    struct qkv_error error = {""};
     /* The loss rises from the first validation on, so that the best checkpoint is not among the last. Update 14 is no
      * multiple of validation_freq, and so comes in addition to the three that a longer training needs. */
     const char *run = training_of("last",
@@ -50,8 +37,7 @@ Test(average, the_last_checkpoints_are_kept_and_averaged)
     training_expect_kept(
         run, "update",
         format(result.best_update < 6 ? "%d 6 9 12 14" : "6 9 12 14", (int)result.best_update));
-    cr_assert_eq(qkv_run_average(run, QKV_AVERAGE_LAST, 3, "all", &average, &error), QKV_OK, "%s",
-                 error.message);
+    expect_done(qkv_run_average(run, QKV_AVERAGE_LAST, 3, "all", &average, &error));
     cr_expect_eq(average.count, 3);
     expect_mean(run, "all", 3, (int[]){9, 12, 14});
     cr_assert_eq(qkv_run_average(run, QKV_AVERAGE_LAST, 2, "two", &average, &error), QKV_OK);
@@ -85,7 +71,6 @@ Test(average, training_ends_with_the_average_that_it_reports)
 {
     struct qkv_train_result result;
     struct qkv_average average;
-    struct qkv_error error = {""};
     const char *run = training_of("end", "updates=20 keep_best_ckpts=3 testing.average=3", &result);
     cr_assert_eq(result.averaged, 3);
     cr_assert_eq(qkv_run_average(run, QKV_AVERAGE_BEST, 3, "again", &average, &error), QKV_OK);
@@ -103,13 +88,12 @@ Test(average, training_ends_with_the_average_that_it_reports)
     cr_assert_not_null(loss);
     cr_expect_eq(strtod(loss + strlen("\"loss\":"), NULL), result.average);
 
-    struct qkv_run opened = training_open(run, NULL);
+    struct qkv_run opened RELEASED(qkv_run_release) = training_open(run, NULL);
     cr_expect(strstr(opened.checkpoint, "/average.safetensors"), "%s", opened.checkpoint);
     qkv_run_release(&opened);
     remove(format("%s/average.safetensors", run));
     opened = training_open(run, NULL);
     cr_expect(strstr(opened.checkpoint, "/best.safetensors"), "%s", opened.checkpoint);
-    qkv_run_release(&opened);
 }
 
 Test(average, is_of_as_many_checkpoints_as_there_are)
@@ -148,11 +132,9 @@ Test(average, of_no_training)
 {
     struct training training = training_in(scratch("by_hand"), "updates=10");
     struct qkv_average average;
-    struct qkv_error error;
     cr_expect_eq(training_run(training).averaged, 0);
     cr_expect(!training_has(training.run, "average.safetensors"));
-    cr_assert_eq(qkv_run_average(training.run, QKV_AVERAGE_BEST, 2, "average", &average, &error), QKV_OK,
-                 "%s", error.message);
+    expect_done(qkv_run_average(training.run, QKV_AVERAGE_BEST, 2, "average", &average, &error));
     struct qkv_run opened = training_open(training.run, NULL);
     cr_expect(strstr(opened.checkpoint, "/best.safetensors"), "%s", opened.checkpoint);
     qkv_run_release(&opened);
@@ -204,20 +186,17 @@ Test(average, refuses_what_cannot_be_averaged)
         int64_t count;
     } CASES[] = {{-1, 1}, {2, 1}, {INT32_MIN, 1}, {0, -1}, {0, 0}, {0, QKV_AVERAGE_MAX + 1}, {0, INT64_MAX}};
     struct qkv_average average;
-    struct qkv_error error = {""};
     const char *path = training_of("refused", "updates=10", NULL),
                *file = format("%s/update-5.safetensors", path);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        cr_expect_eq(qkv_run_average(path, (enum qkv_average_choice)CASES[i].choice, CASES[i].count,
-                                     "average", &average, &error),
-                     QKV_INVALID);
-        cr_expect_str_eq(error.message,
-                         CASES[i].choice
-                             ? format("there is no choice %d of checkpoints to average", CASES[i].choice)
-                             : format("%lld checkpoints cannot be averaged: choose from 1 to %d",
-                                      (long long)CASES[i].count, QKV_AVERAGE_MAX));
+        expect_refusal(qkv_run_average(path, (enum qkv_average_choice)CASES[i].choice, CASES[i].count,
+                                       "average", &average, &error),
+                       CASES[i].choice
+                           ? format("there is no choice %d of checkpoints to average", CASES[i].choice)
+                           : format("%lld checkpoints cannot be averaged: choose from 1 to %d",
+                                    (long long)CASES[i].count, QKV_AVERAGE_MAX));
     }
-    struct qkv_run run = training_open(path, "update-5");
+    struct qkv_run run RELEASED(qkv_run_release) = training_open(path, "update-5");
     struct qkv_parameters *parameters = &run.model->parameters;
     qkv_parameter_set(parameters, parameters->list[2], 0, (double)NAN);
     cr_assert_eq(qkv_checkpoint_save(file, parameters, NULL, &run.state, &error), QKV_OK);
@@ -225,5 +204,4 @@ Test(average, refuses_what_cannot_be_averaged)
     cr_expect_str_eq(error.message, format("%s: %s holds infinity or NaN, so it cannot be averaged", file,
                                            parameters->list[2]->name));
     cr_expect(!training_has(path, "average.safetensors"));
-    qkv_run_release(&run);
 }

@@ -1,12 +1,8 @@
 /* Data parallelism over a loss of the program's own: a regression, whose shards may be empty. */
+#include "support.h"
+
 #include "framework/engine/graph/internal.h"
 #include "framework/engine/optimize/optimize.h"
-#include "qkv/optimizer.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { FEATURES = 3, EXAMPLES = 29, LAST_PART = QKV_LOSS_PARTS - 1, LAST_SUM = QKV_FURTHER_SUMS - 1 };
 
@@ -38,9 +34,9 @@ static struct qkv_tensor *build(void *context, struct qkv_shard *shard)
     struct qkv_tensor *x = qkv_wrap(graph, QKV_SHAPE(rows, FEATURES), r->x + first * FEATURES);
     struct qkv_tensor *y = qkv_wrap(graph, QKV_SHAPE(rows, 1), r->y + first);
     struct qkv_tensor *weight = qkv_graph_parameter(graph, r->weight);
-    struct qkv_tensor *error =
+    struct qkv_tensor *difference =
         qkv_subtract(graph, qkv_matmul(graph, qkv_dropout(graph, x, r->dropout), weight, false, false), y);
-    struct qkv_tensor *sum = qkv_sum(graph, qkv_multiply(graph, error, error), QKV_ALL);
+    struct qkv_tensor *sum = qkv_sum(graph, qkv_multiply(graph, difference, difference), QKV_ALL);
     shard->part[LAST_PART] = sum;
     return sum;
 }
@@ -141,18 +137,19 @@ Test(data_parallel, sums_the_gradients_of_all_shards)
     for (int shards = 1; shards <= EXAMPLES; shards += 4) {
         struct regression *r = regression_new();
         const struct qkv_shard_loss loss = loss_of(r);
-        struct qkv_data_parallel *parallel =
+        struct qkv_data_parallel *parallel RELEASED(free_data_parallel) =
             qkv_data_parallel_new(&r->parameters, NULL, shards, QKV_GRADIENTS_BY_SIZE, NULL);
         cr_assert_not_null(parallel);
         struct qkv_shard_sums sums;
         cr_assert_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, NULL), QKV_OK);
         double expected[FEATURES] = {0}, total = 0, found[FEATURES];
         for (int i = 0; i < EXAMPLES; i++) {
-            double error = -(double)r->y[i];
+            double difference = -(double)r->y[i];
             for (int64_t f = 0; f < FEATURES; f++)
-                error += (double)r->x[i * FEATURES + f] * qkv_parameter_get(&r->parameters, r->weight, f);
-            total += error * error;
-            for (int f = 0; f < FEATURES; f++) expected[f] += 2 * error * (double)r->x[i * FEATURES + f];
+                difference +=
+                    (double)r->x[i * FEATURES + f] * qkv_parameter_get(&r->parameters, r->weight, f);
+            total += difference * difference;
+            for (int f = 0; f < FEATURES; f++) expected[f] += 2 * difference * (double)r->x[i * FEATURES + f];
         }
         cr_expect_eq(sums.items, EXAMPLES);
         cr_expect_float_eq(sums.loss, total, 1e-5 * total);
@@ -162,7 +159,6 @@ Test(data_parallel, sums_the_gradients_of_all_shards)
         for (int f = 0; f < FEATURES; f++)
             cr_expect_float_eq(found[f], expected[f], 1e-5 * fabs(expected[f]), "%d shards: %g, not %g",
                                shards, found[f], expected[f]);
-        qkv_data_parallel_free(parallel);
         regression_free(r);
     }
 }
@@ -171,11 +167,12 @@ Test(data_parallel, sums_the_gradients_of_all_shards)
 static double two_steps(int threads, int examples, enum qkv_gradient_memory memory, double found[FEATURES])
 {
     struct regression *r = regression_new();
-    struct qkv_workers *workers = qkv_workers_new(threads, NULL);
+    struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(threads, NULL);
     const struct qkv_shard_loss loss = loss_of(r);
     r->examples = examples;
     r->dropout = 0.3;
-    struct qkv_data_parallel *parallel = qkv_data_parallel_new(&r->parameters, workers, 7, memory, NULL);
+    struct qkv_data_parallel *parallel RELEASED(free_data_parallel) =
+        qkv_data_parallel_new(&r->parameters, workers, 7, memory, NULL);
     cr_assert_not_null(parallel);
     struct qkv_shard_sums sums, second;
     const struct qkv_random random = {.seed = 3, .step = 1}, other = {.seed = 3, .step = 2};
@@ -184,8 +181,6 @@ static double two_steps(int threads, int examples, enum qkv_gradient_memory memo
     cr_expect_neq(sums.loss, second.loss, "other masks");
     cr_expect_eq(second.items, examples);
     gradients_of(parallel, found);
-    qkv_data_parallel_free(parallel);
-    qkv_workers_free(workers);
     regression_free(r);
     return sums.loss;
 }
@@ -209,58 +204,55 @@ Test(data_parallel, refuses_what_cannot_be_done)
 {
     struct regression *r = regression_new();
     struct qkv_shard_loss loss = loss_of(r);
-    struct qkv_error error = {""};
     struct qkv_shard_sums sums;
-    cr_expect_null(qkv_data_parallel_new(&r->parameters, NULL, 0, QKV_GRADIENTS_BY_SIZE, &error));
-    cr_expect_not_null(strstr(error.message, "0 shards"), "%s", error.message);
+    expect_refusal_with(
+        STATUS_OF(qkv_data_parallel_new(&r->parameters, NULL, 0, QKV_GRADIENTS_BY_SIZE, &error)), "0 shards");
     struct qkv_data_parallel *parallel =
         qkv_data_parallel_new(&r->parameters, NULL, 4, QKV_GRADIENTS_BY_SIZE, &error);
     cr_assert_not_null(parallel);
 
     r->failing = 2;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "shard 2 is not to be had");
+    expect_refusal(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
+                   "shard 2 is not to be had");
     r->failing = 0;
     cr_expect_eq(qkv_data_parallel_reserve(parallel, &loss, &error), QKV_INVALID);
     r->failing = -1;
 
     r->examples = 0;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "a step in which no shard has items");
+    expect_refusal(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
+                   "a step in which no shard has items");
     r->examples = EXAMPLES;
     loss.begin = begin_with_too_many;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message,
-                     "shard 2 of a step has 9223372036854775807 items, after 14 of earlier shards");
+    expect_refusal(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
+                   "shard 2 of a step has 9223372036854775807 items, after 14 of earlier shards");
     loss.begin = begin_with_less_than_none;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "shard 2 of a step has -7 items, after 14 of earlier shards");
+    expect_refusal(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
+                   "shard 2 of a step has -7 items, after 14 of earlier shards");
     loss.begin = begin;
 
     loss.build = build_nothing;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "shard 0: build returned NULL, but must return the loss as a scalar");
+    expect_refusal(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
+                   "shard 0: build returned NULL, but must return the loss as a scalar");
     loss.build = build_a_matrix;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_str_eq(error.message, "shard 0: build returned [7, 1], but must return the loss as a scalar");
+    expect_refusal(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
+                   "shard 0: build returned [7, 1], but must return the loss as a scalar");
     cr_expect_eq(qkv_data_parallel_reserve(parallel, &loss, &error), QKV_INVALID);
     loss.build = build_with_a_wrong_mask;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_not_null(strstr(error.message, "mask"), "%s", error.message);
+    expect_refusal_with(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), "mask");
     loss.build = build;
     loss.done = read_other_sums;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_INVALID);
-    cr_expect_not_null(strstr(error.message, "is no cross entropy"), "%s", error.message);
+    expect_refusal_with(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
+                        "is no cross entropy");
     loss.done = done;
-    cr_expect_null(qkv_data_parallel_new(&r->parameters, NULL, 4, (enum qkv_gradient_memory)77, &error));
-    cr_expect_str_eq(error.message, "there is no memory for gradients of kind 77");
+    expect_refusal(
+        STATUS_OF(qkv_data_parallel_new(&r->parameters, NULL, 4, (enum qkv_gradient_memory)77, &error)),
+        "there is no memory for gradients of kind 77");
 
     r->y[EXAMPLES - 1] = INFINITY;
     cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_FAILED);
     cr_expect_not_null(strstr(error.message, "not finite"), "%s", error.message);
     r->y[EXAMPLES - 1] = 0;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_OK, "%s",
-                 error.message);
+    expect_done(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error));
     qkv_data_parallel_free(parallel);
     regression_free(r);
 }
@@ -274,7 +266,7 @@ Test(data_parallel, a_failed_step_has_no_gradients)
     negative.begin = begin_with_less_than_none;
     nothing.build = build_nothing;
     const struct qkv_shard_loss *const failing[] = {&negative, &nothing, &good, &good};
-    struct qkv_data_parallel *parallel =
+    struct qkv_data_parallel *parallel RELEASED(free_data_parallel) =
         qkv_data_parallel_new(&r->parameters, NULL, 4, QKV_GRADIENTS_BY_SIZE, NULL);
     struct qkv_shard_sums sums;
     double alone[FEATURES], after[FEATURES];
@@ -295,7 +287,6 @@ Test(data_parallel, a_failed_step_has_no_gradients)
         gradients_of(parallel, after);
         cr_expect_arr_eq(after, alone, sizeof alone, "case %d: a new sum begins", i);
     }
-    qkv_data_parallel_free(parallel);
     regression_free(r);
 }
 
@@ -365,7 +356,7 @@ static struct classifier *classifier_new(bool is_tied)
 /* Computes the gradients in a graph that the test has made. Returns the bytes of the graph. */
 static size_t gradients_alone(struct classifier *c, bool share, float *gradients, double *loss)
 {
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
     qkv_graph_share_memory(graph, share);
     qkv_graph_bind(graph, &c->parameters, gradients, false);
     struct qkv_tensor *y = build_classifier(c, &(struct qkv_shard){.graph = graph});
@@ -375,7 +366,6 @@ static size_t gradients_alone(struct classifier *c, bool share, float *gradients
     qkv_backward(graph, y, NULL);
     cr_assert_eq(qkv_graph_check(graph, NULL), QKV_OK);
     size_t peak = qkv_graph_peak_bytes(graph);
-    qkv_graph_free(graph);
     return peak;
 }
 
@@ -383,17 +373,17 @@ Test(data_parallel, gradients_hold_values_until_backward)
 {
     const size_t value = ROWS * WIDTH * sizeof(float), weight = WORDS * WIDTH * sizeof(float);
     for (int is_tied = 0; is_tied < 2; is_tied++) {
-        struct classifier *c = classifier_new(is_tied);
+        struct classifier *c RELEASED(free_memory) = classifier_new(is_tied);
         int64_t count = c->parameters.elements;
-        float *expected = calloc((size_t)count, sizeof *expected);
+        float *expected RELEASED(free_memory) = calloc((size_t)count, sizeof *expected);
         double alone;
         gradients_alone(c, false, expected, &alone);
-        float *unused = calloc((size_t)count, sizeof *unused);
+        float *unused RELEASED(free_memory) = calloc((size_t)count, sizeof *unused);
         size_t shared = gradients_alone(c, true, unused, &alone);
 
         const struct qkv_shard_loss loss = {
             .context = c, .begin = begin_words, .build = build_classifier, .done = note_peak};
-        struct qkv_data_parallel *parallel =
+        struct qkv_data_parallel *parallel RELEASED(free_data_parallel) =
             qkv_data_parallel_new(&c->parameters, NULL, 1, QKV_GRADIENTS_SEPARATE, NULL);
         struct qkv_shard_sums sums;
         for (int round = 0; round < 2; round++) { /* the second finds gradients of the first */
@@ -412,11 +402,7 @@ Test(data_parallel, gradients_hold_values_until_backward)
         /* The output's gradient is computed where backward needs it; untied, the table's holds a value for each layer. */
         cr_expect_leq(c->peak, shared - weight - (is_tied ? 0 : (LAYERS + 1) * value), "%zu of %zu bytes",
                       c->peak, shared);
-        qkv_data_parallel_free(parallel);
         qkv_parameters_release(&c->parameters);
-        free(expected);
-        free(unused);
-        free(c);
     }
 }
 
@@ -456,23 +442,21 @@ static void sum_gradients(struct narrow *n, enum qkv_gradient_memory memory, flo
 {
     const struct qkv_shard_loss loss = {.context = n, .begin = one_example, .build = sum_of_squares};
     struct qkv_shard_sums sums;
-    struct qkv_error error = {""};
-    struct qkv_data_parallel *parallel = qkv_data_parallel_new(&n->parameters, NULL, 2, memory, &error);
+    struct qkv_data_parallel *parallel RELEASED(free_data_parallel) =
+        qkv_data_parallel_new(&n->parameters, NULL, 2, memory, &error);
     cr_assert_not_null(parallel, "%s", error.message);
-    cr_assert_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_OK, "%s",
-                 error.message);
+    expect_done(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error));
     int blocks;
     void *const *gradients = qkv_data_parallel_gradients(parallel, &blocks);
     for (int64_t i = 0; i < n->parameters.elements; i++) {
         sum[i] = 0;
         for (int b = 0; b < blocks; b++) sum[i] += ((const float *)gradients[b])[i];
     }
-    qkv_data_parallel_free(parallel);
 }
 
 Test(data_parallel, sums_have_the_same_bits_in_pairs_with_narrow_tables)
 {
-    struct narrow *n = calloc(1, sizeof *n);
+    struct narrow *n RELEASED(free_memory) = calloc(1, sizeof *n);
     cr_assert_not_null(n);
     for (int i = 0; i < TABLES; i++)
         n->table[i] = qkv_parameters_add(&n->parameters, QKV_SHAPE(TABLE_ROWS, 1),
@@ -480,13 +464,11 @@ Test(data_parallel, sums_have_the_same_bits_in_pairs_with_narrow_tables)
     cr_assert_eq(qkv_parameters_allocate(&n->parameters, QKV_FLOAT32, NULL), QKV_OK);
     qkv_parameters_initialize(&n->parameters, 1);
     size_t elements = (size_t)n->parameters.elements;
-    float *separate = calloc(elements, sizeof *separate), *paired = calloc(elements, sizeof *paired);
+    float *separate RELEASED(free_memory) = calloc(elements, sizeof *separate),
+                    *paired RELEASED(free_memory) = calloc(elements, sizeof *paired);
     cr_assert(separate && paired);
     sum_gradients(n, QKV_GRADIENTS_SEPARATE, separate);
     sum_gradients(n, QKV_GRADIENTS_PAIRED, paired);
     cr_expect_arr_eq(separate, paired, elements * sizeof *separate);
-    free(separate);
-    free(paired);
     qkv_parameters_release(&n->parameters);
-    free(n);
 }

@@ -1,17 +1,6 @@
 /* training.ema: the moving average of the parameters, in the optimizer and in a run. */
 #include "training.h"
 
-#include "qkv/checkpoint.h"
-#include "qkv/optimizer.h"
-#include "qkv/run.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- the optimizer ---- */
 
 enum { COUNT = 40003, UPDATES = 30 };
@@ -34,7 +23,7 @@ static struct trained follow(double ema, const char *kernels, int threads)
     const struct qkv_initial normal = {QKV_INITIALIZER_NORMAL, 1};
     const struct qkv_optimizer_options settings = {
         .optimizer = QKV_OPTIMIZER_SGD, .momentum = 0.5, .ema = ema};
-    struct qkv_workers *workers = qkv_workers_new(threads, NULL);
+    struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(threads, NULL);
     setenv("QKV_KERNELS", kernels, 1);
     qkv_parameters_add(&t.parameters, QKV_SHAPE(COUNT), normal, "weights");
     cr_assert_eq(qkv_parameters_allocate(&t.parameters, QKV_FLOAT32, NULL), QKV_OK);
@@ -43,7 +32,7 @@ static struct trained follow(double ema, const char *kernels, int threads)
     float *values = t.parameters.values;
     t.followed = calloc(COUNT, sizeof *t.followed);
     memcpy(t.followed, values, COUNT * sizeof *t.followed);
-    float *gradient = calloc((size_t)t.parameters.elements, sizeof *gradient);
+    float *gradient RELEASED(free_memory) = calloc((size_t)t.parameters.elements, sizeof *gradient);
     void *gradients[] = {gradient};
     for (int update = 1; update <= UPDATES; update++) {
         for (int i = 0; i < COUNT; i++) gradient[i] = gradient_at(i, update);
@@ -51,8 +40,6 @@ static struct trained follow(double ema, const char *kernels, int threads)
         float weight = (float)(1 - fmin(ema, (1.0 + update) / (10.0 + update)));
         for (int i = 0; i < COUNT; i++) t.followed[i] += weight * (values[i] - t.followed[i]);
     }
-    free(gradient);
-    qkv_workers_free(workers);
     return t;
 }
 
@@ -66,23 +53,22 @@ static void release(struct trained *t)
 Test(ema, follows_its_formula_in_every_instruction_set)
 {
     static const char *const KERNELS[] = {"portable", "avx2", "avx512"};
-    struct trained plain = follow(0, "portable", 1);
+    struct trained plain RELEASED(release) = follow(0, "portable", 1);
     cr_expect_null(plain.optimizer.state.average);
     for (int k = 0; k < 3; k++)
         for (int threads = 1; threads <= 3; threads += 2) {
             /* 0.6 is reached at update 13: the decay before it is lower. */
-            struct trained t = follow(0.6, KERNELS[k], threads);
+            struct trained t RELEASED(release) = follow(0.6, KERNELS[k], threads);
             cr_assert_arr_eq(t.optimizer.state.average, t.followed, COUNT * sizeof(float), "%s", KERNELS[k]);
             cr_assert_arr_eq(t.parameters.values, plain.parameters.values, COUNT * sizeof(float),
                              "the average changes nothing of training");
-            release(&t);
         }
-    release(&plain);
 }
 
 Test(ema, is_exchanged_with_the_parameters)
 {
-    struct trained t = follow(0.9, "portable", 1), plain = follow(0.9, "portable", 1);
+    struct trained t RELEASED(release) = follow(0.9, "portable", 1),
+                     plain RELEASED(release) = follow(0.9, "portable", 1);
     uint64_t changes = t.parameters.changes;
     qkv_optimizer_swap_average(&t.optimizer, &t.parameters);
     cr_expect_arr_eq(t.parameters.values, plain.followed, COUNT * sizeof(float));
@@ -96,8 +82,6 @@ Test(ema, is_exchanged_with_the_parameters)
     plain = follow(0, "portable", 1);
     qkv_optimizer_swap_average(&t.optimizer, &t.parameters);
     cr_expect_arr_eq(t.parameters.values, plain.parameters.values, COUNT * sizeof(float));
-    release(&t);
-    release(&plain);
 }
 
 /* ---- a run ---- */
@@ -116,13 +100,11 @@ Test(ema, training_goes_on_as_without_it)
                   0, "the values of the checkpoint are the average");
     /* As --resume loads it: the parameters that training goes on with, and their average. */
     struct qkv_optimizer optimizer;
-    struct qkv_error error = {""};
     struct qkv_run resumed = training_open(with, "last");
     const struct qkv_optimizer_options settings = qkv_optimizer_options_from_config(&resumed.config.training);
     cr_assert_eq(qkv_optimizer_init(&optimizer, &settings, &resumed.model->parameters, &error), QKV_OK);
-    cr_assert_eq(
-        qkv_checkpoint_load(resumed.checkpoint, &resumed.model->parameters, &optimizer.state, NULL, &error),
-        QKV_OK, "%s", error.message);
+    expect_done(
+        qkv_checkpoint_load(resumed.checkpoint, &resumed.model->parameters, &optimizer.state, NULL, &error));
     cr_expect_arr_eq(resumed.model->parameters.values, plain.model->parameters.values, bytes_of(&plain));
     cr_expect_arr_eq(optimizer.state.average, averaged.model->parameters.values, bytes_of(&plain));
     qkv_optimizer_release(&optimizer);

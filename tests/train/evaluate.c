@@ -1,17 +1,6 @@
 /* Evaluation: what the scores mean, and what they must not depend on. */
-#include "qkv/trainer.h"
 
-#include "qkv/corpus.h"
-#include "qkv/graph.h"
-#include "support.h"
 #include "tiny.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { PAIRS = 23 };
 
@@ -24,10 +13,9 @@ static void read_corpus(struct qkv_corpus *output, const char *text)
 {
     struct qkv_data_config data = {.src = side, .trg = side};
     struct qkv_corpus_options options = {.keep_raw = true};
-    struct qkv_error error = {""};
     /* Each test has a process, and each of them comes through here. */
     const char *path = write_text(scratch(format("corpus.%ld", (long)getpid())), "x.tsv", text);
-    cr_assert_eq(qkv_corpus_read(output, path, &data, options, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_corpus_read(output, path, &data, options, &error));
     if (!source.size) cr_assert_eq(qkv_corpus_vocabularies(output, &data, &source, &target, &error), QKV_OK);
     cr_assert_eq(qkv_corpus_encode(output, &source, &target, &error), QKV_OK);
 }
@@ -60,44 +48,41 @@ TestSuite(evaluate, .init = setup, .fini = teardown);
 
 /* An evaluator of the model, or of the model and its partner. */
 static struct qkv_evaluator *evaluator_of(const struct qkv_corpus *on, struct qkv_workers *workers,
-                                          const struct qkv_testing_config *testing, struct qkv_error *error)
+                                          const struct qkv_testing_config *testing, struct qkv_error *refusal)
 {
     static const struct qkv_model *models[2];
     models[0] = model;
     models[1] = partner;
-    if (!partner) return qkv_evaluator_new(model, on, &side, &target, workers, testing, error);
+    if (!partner) return qkv_evaluator_new(model, on, &side, &target, workers, testing, refusal);
     return qkv_evaluator_new_ensemble((struct qkv_ensemble){2, models}, on, &side, &target, workers, testing,
-                                      error);
+                                      refusal);
 }
 
 /* Evaluates; `texts` (may be NULL) gets the translations, on the heap. */
 static struct qkv_scores scores_of(const struct qkv_corpus *on, int threads,
                                    struct qkv_testing_config testing, char *texts[])
 {
-    struct qkv_error error = {""};
     struct qkv_scores scores, again;
-    struct qkv_workers *workers = qkv_workers_new(threads, &error);
-    struct qkv_evaluator *evaluator = evaluator_of(on, workers, &testing, &error);
+    struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(threads, &error);
+    struct qkv_evaluator *evaluator RELEASED(free_evaluator) = evaluator_of(on, workers, &testing, &error);
     cr_assert_not_null(evaluator, "%s", error.message);
-    cr_assert_eq(qkv_evaluator_run(evaluator, &scores, &error), QKV_OK, "%s", error.message);
-    cr_assert_eq(qkv_evaluator_run(evaluator, &again, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_evaluator_run(evaluator, &scores, &error));
+    expect_done(qkv_evaluator_run(evaluator, &again, &error));
     cr_assert_eq(scores.value[QKV_METRIC_LOSS], again.value[QKV_METRIC_LOSS], "a second run gives the same");
     cr_assert_eq(scores.value[QKV_METRIC_BLEU], again.value[QKV_METRIC_BLEU]);
     for (int64_t i = 0; texts && i < on->count; i++)
         texts[i] = format("%s", qkv_evaluator_translation(evaluator, i));
-    qkv_evaluator_free(evaluator);
-    qkv_workers_free(workers);
     return scores;
 }
 
 /* The log-probabilities of all tokens, one sentence after the other, of a run of references; the caller frees them. */
 static double *log_probabilities_of(int threads, struct qkv_testing_config testing, struct qkv_scores *scores)
 {
-    struct qkv_error error = {""};
-    struct qkv_workers *workers = qkv_workers_new(threads, &error);
-    struct qkv_evaluator *evaluator = evaluator_of(&corpus, workers, &testing, &error);
+    struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(threads, &error);
+    struct qkv_evaluator *evaluator RELEASED(free_evaluator) =
+        evaluator_of(&corpus, workers, &testing, &error);
     cr_assert_null(qkv_evaluator_log_probabilities(evaluator, 0), "before the first run");
-    cr_assert_eq(qkv_evaluator_run_references(evaluator, scores, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_evaluator_run_references(evaluator, scores, &error));
     cr_expect_null(qkv_evaluator_translation(evaluator, 0), "nothing is translated");
     cr_expect(isnan(scores->value[QKV_METRIC_SEQUENCE_ACCURACY]));
     double *list = malloc((size_t)scores->counts.tokens * sizeof *list);
@@ -112,8 +97,6 @@ static double *log_probabilities_of(int threads, struct qkv_testing_config testi
     cr_expect_eq(at, scores->counts.tokens);
     cr_expect_null(qkv_evaluator_log_probabilities(evaluator, PAIRS));
     cr_expect_null(qkv_evaluator_log_probabilities(evaluator, -1));
-    qkv_evaluator_free(evaluator);
-    qkv_workers_free(workers);
     return list;
 }
 
@@ -128,17 +111,15 @@ Test(evaluate, threads_change_no_bit)
     for (int k = 0; k < 2; k++) {
         char *expected[PAIRS], *texts[PAIRS];
         struct qkv_scores first = scores_of(&corpus, 1, testings[k], expected), scores;
-        double *expected_list = log_probabilities_of(1, testings[k], &scores);
+        double *expected_list RELEASED(free_memory) = log_probabilities_of(1, testings[k], &scores);
         for (int threads = 2; threads <= 7; threads++) {
             scores = scores_of(&corpus, threads, testings[k], texts);
             cr_expect_arr_eq(scores.value, first.value, sizeof first.value, "%d threads", threads);
             for (int i = 0; i < PAIRS; i++) cr_expect_str_eq(texts[i], expected[i]);
-            double *list = log_probabilities_of(threads, testings[k], &scores);
+            double *list RELEASED(free_memory) = log_probabilities_of(threads, testings[k], &scores);
             cr_expect_arr_eq(list, expected_list, (size_t)scores.counts.tokens * sizeof *list, "%d threads",
                              threads);
-            free(list);
         }
-        free(expected_list);
     }
 }
 
@@ -180,7 +161,7 @@ static void expect_scores_of_the_forced_pass(void)
         struct qkv_batch_view view;
         cr_assert_eq(qkv_batch_make(&batch, 1, &from, &to, NULL), QKV_OK);
         qkv_batch_shard(&batch, 0, 1, &view);
-        double *forced = tiny_log_probabilities(model, &view);
+        double *forced RELEASED(free_memory) = tiny_log_probabilities(model, &view);
         double *second = partner ? tiny_log_probabilities(partner, &view) : NULL;
         if (second) average(view.target_tokens * target.size, forced, second);
         free(second);
@@ -195,7 +176,6 @@ static void expect_scores_of_the_forced_pass(void)
             correct += best == view.target_output[k];
         }
         tokens += view.target_tokens;
-        free(forced);
     }
     qkv_batch_release(&batch);
     free(list);
@@ -239,17 +219,14 @@ static bool finishes(int64_t i)
     const struct qkv_corpus_side *s = &corpus.source;
     struct qkv_ids from = {s->start[i + 1] - s->start[i], s->ids + s->start[i]};
     struct qkv_search_options options = {.beam_size = 1, .beam_alpha = GREEDY.beam_alpha, .n_best = 1};
-    struct qkv_decoding *decoding = qkv_decoding_new(model);
-    struct qkv_translations translations = {0};
-    struct qkv_batch batch = {0};
+    struct qkv_decoding *decoding RELEASED(free_decoding) = qkv_decoding_new(model);
+    struct qkv_translations translations RELEASED(qkv_translations_release) = {0};
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     struct qkv_batch_view view;
     cr_assert_eq(qkv_batch_make(&batch, 1, &from, NULL, NULL), QKV_OK);
     qkv_batch_shard(&batch, 0, 1, &view);
     cr_assert_eq(qkv_search(decoding, &view, &options, &translations, NULL), QKV_OK);
     bool finished = translations.best[0].finished;
-    qkv_translations_release(&translations);
-    qkv_batch_release(&batch);
-    qkv_decoding_free(decoding);
     return finished;
 }
 
@@ -257,7 +234,7 @@ static bool finishes(int64_t i)
  * are wrong even where all their words are right. */
 static void expect_own_words(int wrong, char *const texts[])
 {
-    char *text = malloc(PAIRS * 400), *end = text;
+    char *text RELEASED(free_memory) = malloc(PAIRS * 400), *end = text;
     int right = 0;
     for (int i = 0; i < PAIRS; i++) {
         bool is_wrong = !texts[i][0] || (wrong && i % wrong == 0);
@@ -265,14 +242,12 @@ static void expect_own_words(int wrong, char *const texts[])
         end += sprintf(end, "%s\t%s%s\n", qkv_corpus_source(&corpus, i), is_wrong ? "t1 t1 t2 t1 " : "",
                        texts[i]);
     }
-    struct qkv_corpus translated;
+    struct qkv_corpus translated RELEASED(qkv_corpus_release);
     read_corpus(&translated, text);
     struct qkv_scores scores = scores_of(&translated, 2, GREEDY, NULL);
     cr_expect_gt(right, 3);
     cr_expect_lt(right, PAIRS);
     cr_expect_eq(scores.value[QKV_METRIC_SEQUENCE_ACCURACY], (double)right / PAIRS);
-    qkv_corpus_release(&translated);
-    free(text);
 }
 
 Test(evaluate, sequences_are_right_when_every_word_and_the_end_is)

@@ -1,10 +1,6 @@
 /* The sum of the gradients of shards: a tree over the shards, whatever the threads and the memory. */
 #include "tiny_parallel.h"
 
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* With what attention has beside the usual, in float32 and with dropout. */
 static struct qkv_model *varied_model(enum qkv_attention_kernel kernel)
 {
@@ -26,12 +22,13 @@ static void expect_same_bits(struct qkv_model *make_model(int kind), int kind, i
     const struct qkv_objective objective = {.smoothing = 0.1, .r_drop = r_drop};
     static const int THREADS[] = {1, 2, 3, 4, 7};
     const struct qkv_random random = {.seed = 3, .step = 8};
-    struct qkv_batch batch = {0};
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     struct qkv_shard_sums expected = {0};
-    float *first = NULL;
+    float *first RELEASED(free_memory) = NULL;
     for (int t = 0; t < 10; t++) {
-        struct bench b = bench_for(make_model(kind), THREADS[t / 2], shards,
-                                   t % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE, &objective);
+        struct bench b RELEASED(release) =
+            bench_for(make_model(kind), THREADS[t / 2], shards,
+                      t % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE, &objective);
         int64_t elements = b.model->parameters.elements;
         tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
         for (int round = 0; round < 3; round++) {
@@ -48,10 +45,7 @@ static void expect_same_bits(struct qkv_model *make_model(int kind), int kind, i
             for (int i = 0; i < QKV_FURTHER_SUMS; i++) cr_assert_eq(sums.further[i], expected.further[i]);
             if (total != first) free(total);
         }
-        release(&b);
     }
-    free(first);
-    qkv_batch_release(&batch);
 }
 
 static struct qkv_model *usual_model(int kind)
@@ -144,61 +138,54 @@ Test(gradient_tree, the_sum_is_a_tree_over_the_shards)
     for (size_t n = 0; n < sizeof SHARDS / sizeof *SHARDS; n++)
         for (int kind = 0; kind < 6; kind++) {
             int shards = SHARDS[n];
-            struct qkv_batch batch = {0};
-            struct bench b = bench_with(model_of(QKV_FLOAT32, 0), 1 + kind / 2, shards,
-                                        kind % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE);
+            struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
+            struct bench b RELEASED(release) =
+                bench_with(model_of(QKV_FLOAT32, 0), 1 + kind / 2, shards,
+                           kind % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE);
             int64_t elements = b.model->parameters.elements;
             tiny_batch(&batch, b.model, MANY, source, target, 3);
             step(&b, &batch, NULL, false); /* every shard has a gradient, which must not stay */
             /* With 60 sentences, or with so few that most shards are empty. */
             tiny_batch(&batch, b.model, n % 2 ? MANY : 5, source, target, 2);
-            float *expected = calloc((size_t)(shards * elements), sizeof *expected);
+            float *expected RELEASED(free_memory) = calloc((size_t)(shards * elements), sizeof *expected);
             for (int s = 0; s < shards; s++)
                 gradient_of_shard(b.model, &batch, s, shards, expected + s * elements);
             add_as_tree(0, shards, elements, expected);
             step(&b, &batch, NULL, false);
-            float *found = total_of(&b);
+            float *found RELEASED(free_memory) = total_of(&b);
             for (int64_t i = 0; i < elements; i++)
                 cr_assert_eq(found[i], expected[i],
                              "%d shards, %d threads, %s: number %lld is %.9g, not %.9g", shards, 1 + kind / 2,
                              kind % 2 ? "pairs" : "separate", (long long)i, (double)found[i],
                              (double)expected[i]);
-            free(found);
-            free(expected);
-            qkv_batch_release(&batch);
-            release(&b);
         }
 }
 
 /* Accumulating adds the sums over batches, one after the other. */
 Test(gradient_tree, accumulating_adds_the_trees_of_the_batches)
 {
-    struct qkv_batch batch = {0};
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     for (int kind = 0; kind < 12; kind++) {
-        struct bench b = bench_with(model_of(QKV_FLOAT32, 0), 1 + kind % 3, kind / 6 ? 11 : 3,
-                                    kind % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE);
+        struct bench b RELEASED(release) =
+            bench_with(model_of(QKV_FLOAT32, 0), 1 + kind % 3, kind / 6 ? 11 : 3,
+                       kind % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE);
         int64_t elements = b.model->parameters.elements;
-        float *expected = calloc((size_t)elements, sizeof *expected);
+        float *expected RELEASED(free_memory) = calloc((size_t)elements, sizeof *expected);
         for (int round = 0; round < 3; round++) {
             tiny_batch(&batch, b.model, SENTENCES - round, SOURCE, TARGET, 2 + (uint64_t)round);
             step(&b, &batch, NULL, false);
-            float *one = total_of(&b);
+            float *one RELEASED(free_memory) = total_of(&b);
             for (int64_t i = 0; i < elements; i++) expected[i] = round ? expected[i] + one[i] : one[i];
-            free(one);
         }
         for (int round = 0; round < 3; round++) {
             tiny_batch(&batch, b.model, SENTENCES - round, SOURCE, TARGET, 2 + (uint64_t)round);
             step(&b, &batch, NULL, round > 0);
         }
-        float *found = total_of(&b);
+        float *found RELEASED(free_memory) = total_of(&b);
         for (int64_t i = 0; i < elements; i++)
             cr_assert_eq(found[i], expected[i], "case %d, number %lld: %.9g, not %.9g", kind, (long long)i,
                          (double)found[i], (double)expected[i]);
-        free(found);
-        free(expected);
-        release(&b);
     }
-    qkv_batch_release(&batch);
 }
 
 /* ---- blocks ---- */
@@ -215,23 +202,21 @@ Test(gradient_tree, blocks_are_few)
         {2, QKV_GRADIENTS_PAIRED, 1},    {3, QKV_GRADIENTS_PAIRED, 2},      {4, QKV_GRADIENTS_PAIRED, 2},
         {1000, QKV_GRADIENTS_PAIRED, 2}, {4, QKV_GRADIENTS_BY_SIZE, 4},
     };
-    struct qkv_batch batch = {0};
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        struct bench b = bench_with(model_of(QKV_FLOAT32, 0), 1, CASES[i].shards, CASES[i].memory);
+        struct bench b RELEASED(release) =
+            bench_with(model_of(QKV_FLOAT32, 0), 1, CASES[i].shards, CASES[i].memory);
         cr_expect_eq(blocks_of(&b), 0, "before the first step");
         tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
         step(&b, &batch, NULL, false);
         cr_expect_eq(blocks_of(&b), CASES[i].blocks, "case %zu: %d blocks", i, blocks_of(&b));
-        release(&b);
     }
     struct qkv_model_config config = tiny_config();
     config.encoder.ff_size = config.decoder.ff_size = 40000; /* more than a million numbers */
-    struct bench b = bench_with(tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4), 1, 9,
-                                QKV_GRADIENTS_BY_SIZE);
+    struct bench b RELEASED(release) = bench_with(
+        tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4), 1, 9, QKV_GRADIENTS_BY_SIZE);
     cr_expect_gt(b.model->parameters.elements, QKV_PAIRED_FROM);
     tiny_batch(&batch, b.model, SENTENCES, SOURCE, TARGET, 2);
     step(&b, &batch, NULL, false);
     cr_expect_eq(blocks_of(&b), 2);
-    qkv_batch_release(&batch);
-    release(&b);
 }

@@ -1,16 +1,8 @@
 /* Training steps call malloc zero times after the first one; this program counts the calls. */
-#include "qkv/optimizer.h"
-#include "qkv/trainer.h"
 #include "train/training.h"
 
-#include "support.h"
 #include "tiny.h"
 #include "tools/bench/malloc_counter.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- A corpus whose batches differ much in size from epoch to epoch ---- */
 
@@ -19,7 +11,7 @@ enum { PAIRS = 300, LONGEST = 22 };
 static void make_corpus(struct qkv_corpus *corpus, struct qkv_vocabulary *source,
                         struct qkv_vocabulary *target)
 {
-    char *text = malloc((size_t)PAIRS * 2 * (LONGEST + 1) * 5), *end = text;
+    char *text RELEASED(free_memory) = malloc((size_t)PAIRS * 2 * (LONGEST + 1) * 5), *end = text;
     for (unsigned i = 0; i < PAIRS; i++) {
         unsigned mixed = (i * 2654435761u) >> 16, length = 1 + mixed % 5;
         if (i % 23 == 0) length = LONGEST - mixed % 3; /* a few long ones */
@@ -34,11 +26,9 @@ static void make_corpus(struct qkv_corpus *corpus, struct qkv_vocabulary *source
     struct qkv_text_config side = {.max_length = 100, .voc_min_freq = 1};
     struct qkv_data_config data = {.src = side, .trg = side};
     struct qkv_corpus_options options = {0};
-    struct qkv_error error = {""};
-    cr_assert_eq(qkv_corpus_read(corpus, path, &data, options, &error), QKV_OK, "%s", error.message);
+    expect_done(qkv_corpus_read(corpus, path, &data, options, &error));
     cr_assert_eq(qkv_corpus_vocabularies(corpus, &data, source, target, &error), QKV_OK);
     cr_assert_eq(qkv_corpus_encode(corpus, source, target, &error), QKV_OK);
-    free(text);
 }
 
 /* Batches of tokens train with R-Drop, batches of sentences with SimCut. */
@@ -46,12 +36,13 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
                                int64_t size, uint64_t seed)
 {
     enum { SHARDS = 3, EPOCHS = 6 };
-    struct qkv_corpus corpus;
-    struct qkv_vocabulary source, target;
+    struct qkv_corpus corpus RELEASED(qkv_corpus_release);
+    struct qkv_vocabulary source RELEASED(qkv_vocabulary_release), target RELEASED(qkv_vocabulary_release);
     make_corpus(&corpus, &source, &target);
-    struct qkv_model *model = tiny_model(config, source.size, target.size, QKV_FLOAT32, 1);
-    struct qkv_workers *workers = qkv_workers_new(threads, NULL);
-    struct qkv_batch batch = {0};
+    struct qkv_model *model RELEASED(free_model) =
+        tiny_model(config, source.size, target.size, QKV_FLOAT32, 1);
+    struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(threads, NULL);
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     struct qkv_batch_loss of_batch = {
         .model = model,
         .batch = &batch,
@@ -61,13 +52,13 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
                       .simcut_rate = 0.1},
     };
     const struct qkv_shard_loss loss = qkv_batch_loss(&of_batch);
-    struct qkv_data_parallel *parallel =
+    struct qkv_data_parallel *parallel RELEASED(free_data_parallel) =
         qkv_data_parallel_new(&model->parameters, workers, SHARDS,
                               threads % 2 ? QKV_GRADIENTS_PAIRED : QKV_GRADIENTS_SEPARATE, NULL);
     const struct qkv_optimizer_options training = {
         .adam_betas = {0.9, 0.98}, .adam_epsilon = 1e-8, .clip_grad_norm = 1};
-    struct qkv_optimizer optimizer = {0};
-    struct qkv_batches batches;
+    struct qkv_optimizer optimizer RELEASED(qkv_optimizer_release) = {0};
+    struct qkv_batches batches RELEASED(qkv_batches_release);
     struct qkv_batches_options options = {type, size, QKV_BATCH_ORDER_SHUFFLED, seed};
     cr_assert_eq(qkv_optimizer_init(&optimizer, &training, &model->parameters, NULL), QKV_OK);
     cr_assert_eq(qkv_batches_init(&batches, &corpus, options, NULL), QKV_OK);
@@ -81,7 +72,6 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
             if (steps == 1) before = malloc_calls();
             const struct qkv_random random = {.seed = 1, .step = (uint32_t)steps};
             struct qkv_shard_sums sums;
-            struct qkv_error error;
             if (qkv_batches_get(&batches, i, &batch, &error) ||
                 qkv_data_parallel_step(parallel, &loss, &random, false, &sums, &error))
                 cr_assert_fail("%s", error.message);
@@ -94,16 +84,6 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
     long calls = malloc_calls() - before;
     cr_expect_eq(calls, 0, "%d threads, batches of %lld: %ld allocations in %lld steps", threads,
                  (long long)size, calls, (long long)steps - 1);
-
-    qkv_batch_release(&batch);
-    qkv_batches_release(&batches);
-    qkv_optimizer_release(&optimizer);
-    qkv_data_parallel_free(parallel);
-    qkv_workers_free(workers);
-    qkv_model_free(model);
-    qkv_corpus_release(&corpus);
-    qkv_vocabulary_release(&source);
-    qkv_vocabulary_release(&target);
 }
 
 Test(memory, steps_call_no_malloc)

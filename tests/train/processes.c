@@ -1,13 +1,6 @@
 /* Training in several processes, which mpirun starts, is bit by bit the training of one process. */
 #include "mpirun.h"
-#include "support.h"
 #include "training.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* Trains in one process and in several, and compares all files. */
 static void expect_same(const char *name, const char *settings, int processes)

@@ -1,19 +1,13 @@
 /* Several processes end together, with one sentence and an exit code that is not 0, when one of them cannot go on; and a
  * run that they leave is resumed by any number of processes to the bits of one that nothing disturbed. */
 #include "mpirun.h"
-#include "support.h"
 #include "training.h"
 
 #include "framework/engine/kernels/registry.h"
 
-#include <criterion/criterion.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static void expect_nothing_begun(const struct training *training)
 {

@@ -1,18 +1,10 @@
 /* Several processes add the gradients of shards in the tree of one process, whichever shards are empty: qkv/trainer.h and
  * qkv/optimizer.h, without a trainer. mpirun starts this program itself. */
 #include "mpirun.h"
-#include "support.h"
 
 #include "framework/engine/graph/internal.h"
 #include "framework/engine/optimize/optimize.h"
 #include "framework/translator/processes/processes.h"
-#include "qkv/optimizer.h"
-#include "qkv/trainer.h"
-
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SHARDS = 9, WIDTH = 5, PATTERNS = 1 << SHARDS, ROWS = 2048, COLUMNS = 8, LOOKED_UP = 3 };
 enum { NUMBERS = 16 + ROWS * COLUMNS }; /* of a block of gradients; slices are aligned to 16 numbers */
@@ -68,7 +60,6 @@ static enum qkv_status two_steps(struct qkv_data_parallel *parallel, struct task
 {
     const struct qkv_shard_loss loss = {.context = task, .begin = begin, .build = build};
     struct qkv_shard_sums sums = {0};
-    struct qkv_error error;
     int count;
     for (int i = 0; i < 2; i++) {
         task->present = i ? PATTERNS - pattern : pattern;
@@ -115,7 +106,6 @@ static int compare(struct qkv_processes *processes, int threads, enum qkv_gradie
 __attribute__((constructor)) static void run_as_one_of_several(void)
 {
     struct qkv_processes *processes;
-    struct qkv_error error;
     if (!getenv("QKV_TEST_SHARDS")) return;
     if (qkv_processes_join(&processes, &error)) {
         fprintf(stderr, "%s\n", error.message);

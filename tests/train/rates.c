@@ -1,12 +1,7 @@
 /* Rates of parameters: slower ones and frozen ones, in the optimizer and in graphs. */
-#include "framework/engine/graph/internal.h"
-#include "qkv/optimizer.h"
+#include "support.h"
 
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "framework/engine/graph/internal.h"
 
 enum { PARTS = 4 };
 static const char *const NAMES[PARTS] = {"encoder.0.weight", "encoder.0.bias", "decoder.weight",
@@ -36,9 +31,10 @@ static double trained(struct qkv_parameters *parameters, const char *rates, doub
 {
     const struct qkv_optimizer_options settings = {
         .optimizer = QKV_OPTIMIZER_ADAM, .adam_betas = {0.9, 0.99}, .adam_epsilon = 1e-8, .ema = 0.5};
-    struct qkv_optimizer optimizer;
-    struct qkv_workers *workers = qkv_workers_new(2, NULL);
-    double *gradients = calloc((size_t)parameters->elements, sizeof *gradients), norm = 0;
+    struct qkv_optimizer optimizer RELEASED(qkv_optimizer_release);
+    struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(2, NULL);
+    double *gradients RELEASED(free_memory) = calloc((size_t)parameters->elements, sizeof *gradients),
+                      norm = 0;
     void *blocks[1] = {gradients};
     cr_assert_eq(qkv_parameters_set_rates(parameters, rates, NULL), QKV_OK);
     cr_assert_eq(qkv_optimizer_init(&optimizer, &settings, parameters, NULL), QKV_OK);
@@ -48,9 +44,6 @@ static double trained(struct qkv_parameters *parameters, const char *rates, doub
                 gradients[parameters->list[part]->offset + i] = mask >> part & 1 ? gradient_of(i, update) : 0;
         norm = qkv_optimizer_step(&optimizer, parameters, workers, 1, blocks, 1, learning_rate);
     }
-    free(gradients);
-    qkv_workers_free(workers);
-    qkv_optimizer_release(&optimizer);
     return norm;
 }
 
@@ -63,29 +56,27 @@ static bool has_values_of(const struct qkv_parameters *a, const struct qkv_param
 
 Test(rates, a_slower_parameter_is_one_trained_with_a_lower_learning_rate)
 {
-    struct qkv_parameters some = declared(), slow = declared(), fast = declared();
+    struct qkv_parameters some RELEASED(qkv_parameters_release) = declared(),
+                               slow RELEASED(qkv_parameters_release) = declared(),
+                               fast RELEASED(qkv_parameters_release) = declared();
     trained(&some, "encoder.*=3 encoder.*=0.5 *.bias=2 encoder.0.bias=0.5", 0.01, 15);
     trained(&slow, "", 0.01 * 0.5, 15);
     trained(&fast, "", 0.01, 15);
     cr_expect(has_values_of(&some, &slow, 0) && has_values_of(&some, &slow, 1), "the last pattern counts");
     cr_expect(has_values_of(&some, &fast, 2));
     cr_expect(!has_values_of(&some, &fast, 3) && !has_values_of(&some, &slow, 3));
-    qkv_parameters_release(&some);
-    qkv_parameters_release(&slow);
-    qkv_parameters_release(&fast);
 }
 
 Test(rates, a_frozen_parameter_keeps_its_bytes_and_has_no_share_in_the_norm)
 {
-    struct qkv_parameters frozen = declared(), others = declared(), before = declared();
+    struct qkv_parameters frozen RELEASED(qkv_parameters_release) = declared(),
+                                 others RELEASED(qkv_parameters_release) = declared(),
+                                 before RELEASED(qkv_parameters_release) = declared();
     double norm = trained(&frozen, "encoder.*=0", 0.01, 15), norm_of_others = trained(&others, "", 0.01, 12);
     cr_expect(has_values_of(&frozen, &before, 0) && has_values_of(&frozen, &before, 1));
     cr_expect(has_values_of(&frozen, &others, 2) && has_values_of(&frozen, &others, 3));
     cr_expect_eq(norm, norm_of_others);
     cr_expect_eq(qkv_parameters_frozen(&frozen), SIZES[0] + SIZES[1]);
-    qkv_parameters_release(&frozen);
-    qkv_parameters_release(&others);
-    qkv_parameters_release(&before);
 }
 
 Test(rates, what_cannot_be_is_refused)
@@ -99,23 +90,19 @@ Test(rates, what_cannot_be_is_refused)
         {"*=0", "every parameter is frozen, so there is nothing to train"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qkv_parameters parameters = declared();
-        struct qkv_error error = {""};
+        struct qkv_parameters parameters RELEASED(qkv_parameters_release) = declared();
         cr_assert_eq(qkv_parameters_set_rates(&parameters, "encoder.*=0.5", NULL), QKV_OK);
         for (int after_others = 0; after_others < 2; after_others++) {
             char rates[64];
             snprintf(rates, sizeof rates, "%s%s", after_others ? "*=3 " : "", cases[i][0]);
-            cr_expect_eq(qkv_parameters_set_rates(&parameters, rates, &error), QKV_INVALID);
-            cr_expect_not_null(strstr(error.message, cases[i][1]), "%s", error.message);
+            expect_refusal_with(qkv_parameters_set_rates(&parameters, rates, &error), cases[i][1]);
             for (int part = 0; part < PARTS; part++)
                 cr_expect_eq(parameters.list[part]->rate, part < 2 ? 0.5 : 1, "%s changes %s", rates,
                              NAMES[part]);
         }
-        qkv_parameters_release(&parameters);
     }
-    struct qkv_parameters parameters = declared();
+    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = declared();
     cr_expect_eq(qkv_parameters_set_rates(&parameters, NULL, NULL), QKV_OK);
-    qkv_parameters_release(&parameters);
 }
 
 /* ---- graphs ---- */
@@ -129,9 +116,9 @@ static void count_node(void *context, const struct qkv_tensor *tensor, bool back
 }
 
 /* Two layers; the gradients of a pass begin with garbage. */
-static int64_t run(const char *rates, double *gradients, int64_t *elements)
+static int64_t run_with(const char *rates, double *gradients, int64_t *elements)
 {
-    struct qkv_parameters parameters = {0};
+    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
     const struct qkv_initial ones = {QKV_INITIALIZER_ONES, 1};
     const struct qkv_parameter *first = qkv_parameters_add(&parameters, QKV_SHAPE(3, 3), ones, "first"),
                                *second = qkv_parameters_add(&parameters, QKV_SHAPE(3, 3), ones, "second");
@@ -139,7 +126,7 @@ static int64_t run(const char *rates, double *gradients, int64_t *elements)
     qkv_parameters_initialize(&parameters, 1);
     cr_assert_eq(qkv_parameters_set_rates(&parameters, rates, NULL), QKV_OK);
     for (int64_t i = 0; i < parameters.elements; i++) gradients[i] = 99;
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT64);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
     const struct qkv_observer observer = {count_node, NULL};
     qkv_graph_observe(graph, &observer);
     qkv_graph_bind(graph, &parameters, gradients, false);
@@ -153,8 +140,6 @@ static int64_t run(const char *rates, double *gradients, int64_t *elements)
     qkv_forward(graph);
     qkv_backward(graph, loss, NULL);
     *elements = second->offset;
-    qkv_graph_free(graph);
-    qkv_parameters_release(&parameters);
     return backward_nodes;
 }
 
@@ -162,7 +147,7 @@ Test(rates, no_gradient_is_computed_below_frozen_parameters)
 {
     double all[64], some[64];
     int64_t second;
-    int64_t of_all = run("", all, &second), of_some = run("first=0", some, &second);
+    int64_t of_all = run_with("", all, &second), of_some = run_with("first=0", some, &second);
     cr_expect_lt(of_some, of_all, "%d nodes of %d", (int)of_some, (int)of_all);
     for (int64_t i = 0; i < 9; i++) {
         cr_expect_eq(some[i], 0, "a frozen parameter has the gradient 0");

@@ -3,17 +3,6 @@
 #include "training.h"
 
 #include "own_network.h"
-#include "support.h"
-
-#include <criterion/criterion.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* What must be exact: shuffling over epochs, dropout, accumulation, sums between log lines, a list of best
  * checkpoints that changes, a rate that falls with the validations. */
@@ -105,8 +94,7 @@ Test(resume, a_finished_run_goes_on_when_it_is_given_more_to_do)
          .has_only_its_rates = true},
         {"logging_freq=1 validation_freq=5 keep_best_ckpts=2 keep_last_ckpts=2 learning_rate=0.05 "
          "testing.average=2",
-         {16, 18},
-         {"last", "best", "average", "update-15", "update-20"}},
+         LIST(16, 18), LIST("last", "best", "average", "update-15", "update-20")},
     };
     for (int i = 0; i < 3; i++) {
         const char *folder = scratch(format("more.%d", i)),
@@ -136,99 +124,32 @@ Test(resume, a_finished_run_goes_on_when_it_is_given_more_to_do)
     }
 }
 
-/* ---- killed ---- */
+/* ---- with the text prepared; tests/faults/kills.c kills trainings at every call ---- */
 
-/* Starts `qkv train`, kills it after `lines` lines of its progress, whatever it is doing then, and says
- * whether it was still running. However late the kill: what nobody has read yet fills the smallest buffer
- * that a socket may have after half a dozen lines, and training waits. */
-static bool killed(const struct training *training, int lines)
-{
-    int ends[2], smallest = 1;
-    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    cr_assert_eq(setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &smallest, sizeof smallest), 0);
-    const char *settings = format("training.model_dir=%s", training->run),
-               *threads = format("%d", training->threads);
-    pid_t child = fork();
-    cr_assert_geq(child, 0);
-    if (child == 0) {
-        const char *arguments[40] = {QKV_BINARY, "train", training->config, "-s", settings, "-j", threads};
-        int count = 7;
-        if (training->resume) arguments[count++] = "--resume";
-        char *copy = strdup(training->settings);
-        for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) {
-            arguments[count++] = "-s";
-            arguments[count++] =
-                format("%s%s", strcspn(word, ".") < strcspn(word, "=") ? "" : "training.", word);
-        }
-        dup2(ends[1], STDERR_FILENO);
-        close(ends[0]);
-        close(ends[1]);
-        execv(QKV_BINARY, (char *const *)(uintptr_t)arguments);
-        _exit(127);
-    }
-    close(ends[1]);
-    FILE *progress = fdopen(ends[0], "r");
-    setvbuf(progress, NULL, _IONBF, 0);
-    for (int c; lines > 0 && (c = getc(progress)) != EOF;) lines -= c == '\n';
-    kill(child, SIGKILL);
-    int status;
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    fclose(progress);
-    return WIFSIGNALED(status);
-}
-
-/* Lines of progress: one at the start (two with --resume), one an update, one a validation. */
-enum { MAX_LINES = 24 };
-
-static const char *const KILLED_SETTINGS =
+static const char *const PREPARED =
     "updates=14 logging_freq=1 validation_freq=3 validation_samples=0 keep_best_ckpts=2 scheduling=plateau "
     "learning_rate_patience=0 learning_rate=0.05 early_stopping_metric=token_accuracy keep_last_ckpts=2 "
     "testing.average=2 ema=0.8 snapshots=4";
 
-Test(resume, a_run_killed_at_any_moment_goes_on_exactly)
-{
-    const char *folder = scratch("killed"), *uninterrupted = format("%s/uninterrupted", folder);
-    struct training training = {
-        .config = training_config(folder), .settings = KILLED_SETTINGS, .run = uninterrupted};
-    training_run(training);
-    cr_assert_eq(training_lines(uninterrupted, "train"), 14);
-    int kills = 0;
-    for (int lines = 1; lines < MAX_LINES; lines += 2) {
-        training.run = format("%s/%d", folder, lines);
-        training.resume = false;
-        training.threads = 1 + lines % 3;
-        kills += killed(&training, lines);
-        training.resume = true;
-        training.threads = 1 + lines % 2;
-        training_run(training);
-        training_expect_same(uninterrupted, training.run);
-    }
-    cr_expect_gt(kills, 5);
-}
-
-Test(resume, a_killed_run_goes_on_exactly_from_its_text_prepared_and_back)
+Test(resume, a_run_goes_on_exactly_from_its_text_prepared_and_back)
 {
     const char *folder = scratch("prepared"), *uninterrupted = format("%s/uninterrupted", folder);
     struct training training = {
-        .config = training_config(folder), .settings = KILLED_SETTINGS, .run = uninterrupted};
+        .config = training_config(folder), .settings = PREPARED, .run = uninterrupted};
     training_run(training);
     run_ok("qkv prepare '%s' -o '%s/x.prepared' -s training.updates=1", training.config, folder);
-    const char *prepared = format("data.train=%s/x.prepared %s", folder, KILLED_SETTINGS);
-    int kills = 0;
-    for (int lines = 2; lines < MAX_LINES; lines += 3) {
-        training.run = format("%s/%d", folder, lines);
-        training.resume = false;
-        training.settings = lines % 2 ? KILLED_SETTINGS : prepared;
-        training.threads = 1;
-        kills += killed(&training, lines);
-        training.resume = true;
-        training.settings = prepared;
-        kills += killed(&training, 3);
-        training.settings = KILLED_SETTINGS; /* the last checkpoint names its text */
-        training_run(training);
+    const char *prepared = format("data.train=%s/x.prepared %s", folder, PREPARED);
+    for (int update = 1; update < 12; update += 2) {
+        training.run = format("%s/%d", folder, update);
+        for (int part = 0; part < 3; part++) { /* the last checkpoint names its text */
+            training.resume = part;
+            training.settings = part == 1 || (!part && update % 4 == 1) ? prepared : PREPARED;
+            training.stop_after = part < 2 ? update + part : 0;
+            cr_expect_eq(training_run(training).end == QKV_TRAIN_STOPPED, part < 2, "%d, part %d", update,
+                         part);
+        }
         training_expect_same_file(uninterrupted, training.run, "last.safetensors");
     }
-    cr_expect_gt(kills, 5);
 }
 
 /* ---- what a kill leaves ---- */

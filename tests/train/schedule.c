@@ -1,9 +1,7 @@
+#include "support.h"
+
 #include "config/config_keys.h"
 #include "framework/engine/optimize/optimize.h"
-#include "qkv/config.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
 
 /* The peak of noam with a factor of 2: 2 / sqrt(512 4000) */
 #define NOAM 0.001397542485937369
@@ -39,41 +37,24 @@ Test(schedule, rates_follow_their_formulas)
         int64_t update[6];
         double rate[6]; /* 0: no more */
     } CASES[] = {
-        {"constant", QKV_SCHEDULE_CONSTANT, 0.5, 0, 0, 0, {1, 1000000}, {0.5, 0.5}},
-        {"warm-up", QKV_SCHEDULE_CONSTANT, 0.5, 0, 10, 0, {1, 5, 10, 11}, {0.05, 0.25, 0.5, 0.5}},
-        {"noam",
-         QKV_SCHEDULE_NOAM,
-         99,
-         0,
-         4000,
-         0,
-         {1, 1000, 4000, 16000},
-         {NOAM / 4000, NOAM / 4, NOAM, NOAM / 2}},
-        {"inverse square root",
-         QKV_SCHEDULE_INVERSE_SQRT,
-         0.25,
-         0,
-         100,
-         0,
-         {1, 50, 100, 400, 10000},
-         {0.0025, 0.125, 0.25, 0.125, 0.025}},
-        {"linear", QKV_SCHEDULE_LINEAR, 1, 0.2, 0, 101, {1, 51, 101, 500}, {1, 0.6, 0.2, 0.2}},
-        {"linear, warm-up", QKV_SCHEDULE_LINEAR, 1, 0.2, 21, 101, {7, 21, 61, 101}, {1.0 / 3, 1, 0.6, 0.2}},
+        {"constant", QKV_SCHEDULE_CONSTANT, 0.5, 0, 0, 0, LIST(1, 1000000), LIST(0.5, 0.5)},
+        {"warm-up", QKV_SCHEDULE_CONSTANT, 0.5, 0, 10, 0, LIST(1, 5, 10, 11), LIST(0.05, 0.25, 0.5, 0.5)},
+        {"noam", QKV_SCHEDULE_NOAM, 99, 0, 4000, 0, LIST(1, 1000, 4000, 16000),
+         LIST(NOAM / 4000, NOAM / 4, NOAM, NOAM / 2)},
+        {"inverse square root", QKV_SCHEDULE_INVERSE_SQRT, 0.25, 0, 100, 0, LIST(1, 50, 100, 400, 10000),
+         LIST(0.0025, 0.125, 0.25, 0.125, 0.025)},
+        {"linear", QKV_SCHEDULE_LINEAR, 1, 0.2, 0, 101, LIST(1, 51, 101, 500), LIST(1, 0.6, 0.2, 0.2)},
+        {"linear, warm-up", QKV_SCHEDULE_LINEAR, 1, 0.2, 21, 101, LIST(7, 21, 61, 101),
+         LIST(1.0 / 3, 1, 0.6, 0.2)},
         /* cos(pi / 3) = 1/2 */
-        {"cosine",
-         QKV_SCHEDULE_COSINE,
-         1,
-         0.2,
-         20,
-         140,
-         {10, 20, 60, 80, 140, 141},
-         {0.5, 1, 0.8, 0.6, 0.2, 0.2}},
-        {"linear of one", QKV_SCHEDULE_LINEAR, 1, 0, 0, 1, {1}, {1}},
-        {"linear of warm-up", QKV_SCHEDULE_LINEAR, 1, 0, 10, 10, {10}, {1}},
-        {"linear in warm-up", QKV_SCHEDULE_LINEAR, 1, 0, 10, 5, {5}, {0.5}},
-        {"cosine of one", QKV_SCHEDULE_COSINE, 1, 0, 0, 1, {1}, {1}},
-        {"cosine of warm-up", QKV_SCHEDULE_COSINE, 1, 0, 10, 10, {10}, {1}},
-        {"cosine in warm-up", QKV_SCHEDULE_COSINE, 1, 0, 10, 5, {5}, {0.5}},
+        {"cosine", QKV_SCHEDULE_COSINE, 1, 0.2, 20, 140, LIST(10, 20, 60, 80, 140, 141),
+         LIST(0.5, 1, 0.8, 0.6, 0.2, 0.2)},
+        {"linear of one", QKV_SCHEDULE_LINEAR, 1, 0, 0, 1, LIST(1), LIST(1)},
+        {"linear of warm-up", QKV_SCHEDULE_LINEAR, 1, 0, 10, 10, LIST(10), LIST(1)},
+        {"linear in warm-up", QKV_SCHEDULE_LINEAR, 1, 0, 10, 5, LIST(5), LIST(0.5)},
+        {"cosine of one", QKV_SCHEDULE_COSINE, 1, 0, 0, 1, LIST(1), LIST(1)},
+        {"cosine of warm-up", QKV_SCHEDULE_COSINE, 1, 0, 10, 10, LIST(10), LIST(1)},
+        {"cosine in warm-up", QKV_SCHEDULE_COSINE, 1, 0, 10, 5, LIST(5), LIST(0.5)},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct qkv_schedule schedule =
@@ -150,7 +131,7 @@ Test(schedule, plateau_goes_on_where_it_was_saved)
     struct qkv_schedule schedule = plateau(2), restored = plateau(2);
     double scores[] = {0.1 + 0.2, 5, 4, 3, 2};
     for (int i = 0; i < 5; i++) qkv_schedule_record_validation(&schedule, scores[i], false);
-    struct qkv_state state = {0};
+    struct qkv_state state RELEASED(qkv_state_release) = {0};
     qkv_schedule_save(&schedule, &state);
     cr_assert_eq(qkv_schedule_restore(&restored, &state, NULL), QKV_OK);
     cr_assert_eq(restored.plateau.best, 0.1 + 0.2);
@@ -159,14 +140,12 @@ Test(schedule, plateau_goes_on_where_it_was_saved)
         cr_assert_eq(qkv_schedule_record_validation(&schedule, 1, false),
                      qkv_schedule_record_validation(&restored, 1, false));
     expect_rate(&restored, 5, 0.25);
-    qkv_state_release(&state);
 }
 
 Test(schedule, plateau_refuses_a_state_without_it)
 {
     struct qkv_schedule schedule = plateau(2);
-    struct qkv_state state = {0};
-    struct qkv_error error;
+    struct qkv_state state RELEASED(qkv_state_release) = {0};
     cr_assert_eq(qkv_schedule_restore(&schedule, &state, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, "schedule.plateau.seen is missing");
     qkv_schedule_save(&schedule, &state);
@@ -174,5 +153,4 @@ Test(schedule, plateau_refuses_a_state_without_it)
     cr_assert_eq(qkv_schedule_restore(&schedule, &state, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, "schedule.plateau.waited is \"1.5\", but must be a whole number");
     cr_assert_not(schedule.plateau.has_best);
-    qkv_state_release(&state);
 }

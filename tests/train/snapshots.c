@@ -3,14 +3,7 @@
 
 #include "framework/engine/checkpoint/safetensors.h"
 #include "framework/engine/core/numbers.h"
-#include "qkv/run.h"
-#include "support.h"
 
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static void expect_snapshots(const char *name, const char *settings, const char *updates)
@@ -82,7 +75,7 @@ Test(snapshots, hold_the_rounded_values_and_the_loss)
     qkv_run_release(&with);
     qkv_run_release(&half);
 
-    struct qkv_parameters many = {0};
+    struct qkv_parameters many RELEASED(qkv_parameters_release) = {0};
     struct qkv_initial normal = {QKV_INITIALIZER_NORMAL, 1};
     struct stat complete, small;
     qkv_parameters_add(&many, QKV_SHAPE(100, 100), normal, "a");
@@ -100,7 +93,6 @@ Test(snapshots, hold_the_rounded_values_and_the_loss)
     cr_expect_eq(complete.st_size, small.st_size);
     cr_assert_eq(qkv_checkpoint_load(path, &many, NULL, NULL, NULL), QKV_OK);
     cr_expect_eq(((float *)many.values)[7], 65520);
-    qkv_parameters_release(&many);
 }
 
 /* --overwrite removes those of the old run, and --resume those that a kill left behind. */

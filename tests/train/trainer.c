@@ -4,16 +4,9 @@
 #include "training.h"
 
 #include "own_network.h"
-#include "qkv/optimizer.h"
-#include "support.h"
 #include "tiny.h"
 
-#include <criterion/criterion.h>
 #include <malloc.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- threads ---- */
 
@@ -90,7 +83,6 @@ static void expect_network_refused(const char *name, const char *message)
 {
     struct training training = training_in(scratch(name), format("updates=5 model.network=%s", name));
     struct qkv_train_result result;
-    struct qkv_error error = {""};
     cr_expect_eq(training_try(training, &result, &error), QKV_INVALID);
     cr_expect_eq(strncmp(error.message, message, strlen(message)), 0, "%s", error.message);
     cr_expect_not(training_has(training.run, "config.yaml"));

@@ -3,10 +3,6 @@
 
 #include "harness.h"
 
-#include <cjson/cJSON.h>
-#include <string.h>
-#include <zlib.h>
-
 const char *write_checkpoint(const char *name, const uint8_t *bytes, size_t size)
 {
     static const char begin[] = "\"qkv.crc32\":\"";

@@ -4,9 +4,6 @@
 
 #include "harness.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 /* Writes a file with the right digits after the first "qkv.crc32":" of the bytes; returns its path. */
 const char *write_checkpoint(const char *name, const uint8_t *bytes, size_t size);
 

@@ -3,14 +3,10 @@
 #include "framework/engine/core/memory.h"
 
 #include "command.h"
-#include "qkv/trainer.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <getopt.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <utf8proc.h>
 
 _Noreturn void broken_promise(const char *file, int line, const char *condition)
@@ -197,20 +193,18 @@ static int run_once(const struct command *command, int count, const char *const 
 {
     enum { MAX_ARGUMENTS = 100, MAX_OPTIONS = 48 };
     static struct option_list kept[MAX_OPTIONS]; /* large enough for the value of any option */
-    char *list[MAX_ARGUMENTS + 2], name[] = "qkv", *nothing[] = {name, NULL};
+    char *list[MAX_ARGUMENTS + 2], *copies[MAX_ARGUMENTS], name[] = "qkv";
     struct command copy = *command;
     if (parse_only) copy.run = do_nothing;
     REQUIRE(count <= MAX_ARGUMENTS);
     list[0] = name;
     for (int i = 0; i < count; i++)
-        REQUIRE(list[i + 1] = strdup(arguments[i])); /* parsing reorders and cuts them */
+        REQUIRE(copies[i] = list[i + 1] = strdup(arguments[i])); /* parsing reorders and cuts them */
     list[count + 1] = NULL;
-    optind = 0; /* getopt forgets a word that it has not finished */
-    getopt(1, nothing, "");
     copy_options(command, kept, false);
     int code = parse_and_run(&copy, count + 1, list);
     copy_options(command, kept, true);
-    for (int i = 1; i <= count; i++) free(list[i]);
+    for (int i = 0; i < count; i++) free(copies[i]);
     return code;
 }
 

@@ -6,14 +6,17 @@
 #ifndef QKV_TESTS_FUZZ_HARNESS_H
 #define QKV_TESTS_FUZZ_HARNESS_H
 
-#include "qkv/base.h"
-#include "qkv/config.h"
+#include "qkv/qkv.h"
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
 
 /* The target of a file. In the regression test each has a name of its own, which CMake defines. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

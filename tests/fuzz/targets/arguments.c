@@ -2,8 +2,6 @@
  * which reads and writes no file, also runs. */
 #include "harness.h"
 
-#include <string.h>
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum { CAPACITY = 80 };

@@ -4,10 +4,6 @@
 #include "harness.h"
 
 #include "framework/translator/run/checkpoints.h"
-#include "qkv/run.h"
-#include "qkv/trainer.h"
-
-#include <string.h>
 
 /* The files of the run as training left them. */
 static struct {

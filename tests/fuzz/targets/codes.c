@@ -3,9 +3,6 @@
 #include "harness.h"
 
 #include "framework/translator/data/bpe.h"
-#include "qkv/corpus.h"
-
-#include <string.h>
 
 static void cut_and_join(const struct qkv_bpe *bpe, const char *line, size_t size)
 {

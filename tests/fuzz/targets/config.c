@@ -1,10 +1,6 @@
 /* Fuzz target: a config. What is written of a config that is accepted reads back as the same config. */
 #include "harness.h"
 
-#include "qkv/config.h"
-
-#include <string.h>
-
 /* Returns the config as text, which the caller frees. */
 static char *text_of(const struct qkv_config *config, bool full, size_t *size)
 {

@@ -2,10 +2,6 @@
 #include "data/corpus.h"
 #include "harness.h"
 
-#include "qkv/corpus.h"
-
-#include <zlib.h>
-
 enum { DROP_LONG = 1, CHARACTERS = 2, SPLIT = 4, TWO_FILES = 8, COMPRESS = 16, RAW_GZIP = 32 };
 
 /* Writes each part of an input as one member of a .gz. */

@@ -1,9 +1,6 @@
 /* Fuzz target: evaluations in JSON, one a part of the input, which `qkv compare` writes in every format. */
 #include "harness.h"
 
-#include <cjson/cJSON.h>
-#include <string.h>
-
 static const char *const OUTPUTS[] = {"table.md",   "table.tsv", "table.txt",
                                       "table.json", "chart.svg", "chart.png"};
 enum { MAX_EVALUATIONS = 8, FORMATS = sizeof OUTPUTS / sizeof *OUTPUTS };

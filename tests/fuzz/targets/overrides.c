@@ -2,7 +2,6 @@
 #include "harness.h"
 
 #include "explain/explain.h"
-#include "qkv/config.h"
 
 static const char CONFIG[] = "name: a\n"
                              "data: {train: a.tsv, src: {lang: en}, trg: {lang: es}}\n"

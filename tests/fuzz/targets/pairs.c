@@ -3,10 +3,6 @@
 #include "data/pairs.h"
 #include "harness.h"
 
-#include "qkv/corpus.h"
-
-#include <string.h>
-
 enum { TWO_FILES = 1, CLEAN = 2, COLUMNS = 4 };
 
 /* Requires that qkv_corpus_read finds the same pairs in a file that holds them. */

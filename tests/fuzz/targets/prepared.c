@@ -3,11 +3,6 @@
 #include "framework/translator/data/prepared.h"
 #include "harness.h"
 
-#include "qkv/corpus.h"
-
-#include <string.h>
-#include <zlib.h>
-
 enum { BPE = 1, JOINT = 2, WRONG_CHECKSUMS = 4, WHOLE_FILE = 8, BY_TOKENS = 16 };
 
 static struct qkv_data_config data_of(unsigned switches)

@@ -3,8 +3,6 @@
 #include "checkpoint_file.h"
 #include "harness.h"
 
-#include "qkv/checkpoint.h"
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct qkv_error error = {""};

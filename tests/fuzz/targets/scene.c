@@ -2,7 +2,6 @@
 #include "harness.h"
 
 #include "explain/explain.h"
-#include "qkv/attention_map.h"
 
 /* Whether explaining takes milliseconds: large scenes are allowed, and slow. A scene with a run reads other files. */
 static bool is_small(const struct qkv_scene *scene)

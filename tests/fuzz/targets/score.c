@@ -1,8 +1,6 @@
 /* Fuzz target: `qkv score` of a file of translations and one of references, the two parts of the input. */
 #include "harness.h"
 
-#include <cjson/cJSON.h>
-
 enum { LOWERCASE = 1, JSON = 2, TOKENIZER = 4, TER = 16, SENTENCES = 32 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,10 +1,6 @@
 /* Fuzz target: tokenizers, from text to tokens and back. */
 #include "harness.h"
 
-#include "qkv/corpus.h"
-
-#include <string.h>
-
 enum { LOWERCASE = 1, SPLIT = 2, CHARACTERS = 4, PLAIN = 8, LANGUAGE = 16 };
 
 static void require_tokens(const struct qkv_tokens *tokens)

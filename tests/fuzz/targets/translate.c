@@ -1,8 +1,6 @@
 /* Fuzz target: `qkv translate` with a tiny run; the input is the text. Each line gives one line, or several with --n-best. */
 #include "harness.h"
 
-#include <string.h>
-
 enum { BEAM = 1, N_BEST = 2, SCORES = 4, ONE_BY_ONE = 8, QUIET = 16 };
 
 /* A byte order mark at the start is no text: a file with nothing else has no line. */

@@ -2,8 +2,6 @@
 #include "data/corpus.h"
 #include "harness.h"
 
-#include "qkv/corpus.h"
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct qkv_vocabulary vocabulary = {0}, again = {0};
