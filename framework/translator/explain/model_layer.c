@@ -1,5 +1,6 @@
 /* The steps of one layer of a model: from the tokens to the inputs of attention, attention, and what follows it. */
 #include "core/choices.h"
+#include "data/tokenizer.h"
 #include "explain/model_walk.h"
 #include "graph/attention_rule.h"
 
@@ -134,7 +135,8 @@ struct shown_words {
 
 static const char *word_of(struct model_walk *m, int32_t id)
 {
-    return qkv_walk_text(m->walk, "%s", qkv_vocabulary_token(m->target_vocabulary, id));
+    struct qkv_bare_token word = qkv_token_bare(qkv_vocabulary_token(m->target_vocabulary, id));
+    return qkv_walk_text(m->walk, "%.*s", (int)word.size, word.text);
 }
 
 static void show_word(struct model_walk *m, struct shown_words *shown, int32_t id)
