@@ -173,9 +173,25 @@ static void unbind(struct bound *b)
 
 static void expect_slice(const struct bound *b, const struct qkv_parameter *p, double expected)
 {
-    for (int64_t i = 0; i < p->count; i++)
+    double gradient[128];
+    cr_assert_eq(qkv_parameters_read_gradient(&b->three.parameters, b->gradients, p->name, gradient, NULL),
+                 QKV_OK);
+    for (int64_t i = 0; i < p->count; i++) {
         cr_expect_eq(b->gradients[p->offset + i], expected, "%s[%lld]: %g, not %g", p->name, (long long)i,
                      b->gradients[p->offset + i], expected);
+        cr_expect_eq(gradient[i], expected, "%s[%lld] by name: %g", p->name, (long long)i, gradient[i]);
+    }
+}
+
+Test(parameters, a_gradient_needs_the_name_of_a_parameter)
+{
+    struct bound b;
+    struct qkv_error error = {""};
+    bind(&b, false);
+    cr_expect_eq(qkv_parameters_read_gradient(&b.three.parameters, b.gradients, "nobody", NULL, &error),
+                 QKV_INVALID);
+    cr_expect_str_eq(error.message, "nobody: there is no parameter of this name");
+    unbind(&b);
 }
 
 Test(parameters, a_parameter_is_one_tensor_over_the_block)

@@ -263,7 +263,7 @@ const struct qkv_parameter *qkv_parameters_find(const struct qkv_parameters *par
     return NULL;
 }
 
-static bool is_finite(enum qkv_dtype dtype, const void *block, int64_t first, int64_t count)
+bool qkv_numbers_are_finite(enum qkv_dtype dtype, const void *block, int64_t first, int64_t count)
 {
     bool finite = true; /* no early exit, so that compilers vectorise the loops */
     if (dtype == QKV_FLOAT32)
@@ -278,7 +278,8 @@ const struct qkv_parameter *qkv_parameters_find_not_finite(const struct qkv_para
 {
     for (int64_t p = 0; p < parameters->count; p++) {
         const struct qkv_parameter *parameter = parameters->list[p];
-        if (!is_finite(parameters->dtype, block, parameter->offset, parameter->count)) return parameter;
+        if (!qkv_numbers_are_finite(parameters->dtype, block, parameter->offset, parameter->count))
+            return parameter;
     }
     return NULL;
 }
@@ -294,6 +295,18 @@ double qkv_parameter_get(const struct qkv_parameters *parameters, const struct q
 {
     if (!holds(parameters, parameter, i)) return (double)NAN;
     return qkv_dtype_get(parameters->dtype, parameters->values, parameter->offset + i);
+}
+
+enum qkv_status qkv_parameters_read_gradient(const struct qkv_parameters *parameters, const void *gradients,
+                                             const char *name, double *gradient, struct qkv_error *error)
+{
+    const struct qkv_parameter *parameter = qkv_parameters_find(parameters, name);
+    if (!parameter || !parameters->values || !gradients)
+        return qkv_error_set(error, "%s: there is no %s of this name", name,
+                             parameter ? "allocated gradient" : "parameter");
+    for (int64_t i = 0; i < parameter->count; i++)
+        gradient[i] = qkv_dtype_get(parameters->dtype, gradients, parameter->offset + i);
+    return QKV_OK;
 }
 
 void qkv_parameter_set(struct qkv_parameters *parameters, const struct qkv_parameter *parameter, int64_t i,

@@ -1,8 +1,10 @@
 /* Tensors, parameters, and the graph that computes with them: build first, then run forward and backward (reverse-mode
  * autograd).
  *
- * A call of an op checks shapes and records a node; qkv/ops.def has the signature, the shapes and the formula of every op,
- * one row each. qkv_forward and qkv_backward run the recorded nodes. The graph keeps its first error: from then on every op
+ * A call of an op checks shapes and records a node. All ops are listed below under "ops", with the shapes of their
+ * arguments and results; qkv/ops.def has the formula of each. There, a row OP(NAME, (parameters), ...) declares
+ *     struct qkv_tensor *qkv_NAME(struct qkv_graph *graph, parameters);
+ * qkv_forward and qkv_backward run the recorded nodes. The graph keeps its first error: from then on every op
  * returns NULL, nothing runs, and every function accepts NULL for a tensor (its shape has rank 0, its name is "no tensor",
  * its value and gradient are NULL, its scalar NaN; reading and writing it does nothing), so code that builds a model needs
  * no checks, and its caller checks once before qkv_forward. A wrong call after that (backward before forward, a setting
@@ -173,6 +175,15 @@ QKV_API int64_t qkv_parameters_total(const struct qkv_parameters *parameters);
 QKV_API const struct qkv_parameter *qkv_parameters_find(const struct qkv_parameters *parameters,
                                                         const char *name);
 
+/* Copies the gradient of the parameter of that name, row-major, from a block of gradients (qkv_graph_bind): as many numbers
+ * as the parameter has elements. Fails if no parameter has that name, or if they are not allocated.
+ *
+ *     qkv_backward(graph, loss, NULL);
+ *     qkv_parameters_read_gradient(&parameters, gradients, "hidden.weight", numbers, &error); */
+QKV_API enum qkv_status qkv_parameters_read_gradient(const struct qkv_parameters *parameters,
+                                                     const void *gradients, const char *name,
+                                                     double *gradient, struct qkv_error *error);
+
 /* Reads or writes element i, row-major; writing adds 1 to `changes`. If the block has no such element, reading returns NaN
  * and writing does nothing. */
 QKV_API double qkv_parameter_get(const struct qkv_parameters *parameters,
@@ -245,7 +256,16 @@ QKV_API struct qkv_tensor *qkv_wrap(struct qkv_graph *graph, struct qkv_shape sh
  *
  * Each further call binds another block, up to QKV_MAX_BLOCKS: for example one of frozen and one of trained parameters.
  * Bindings survive resets, but the first call after a reset, before qkv_graph_parameter, replaces all of them. The graph
- * fails if the parameters are not allocated, have another dtype, or are in use with other gradients. */
+ * fails if the parameters are not allocated, have another dtype, or are in use with other gradients.
+ *
+ *     qkv_graph_bind(graph, &encoder, NULL, false);              // frozen
+ *     qkv_graph_bind(graph, &decoder, gradients, false);         // and trained: both blocks are bound
+ *     ...                                                        // build, qkv_forward, qkv_backward
+ *     qkv_graph_reset(graph);                                    // for the next batch: both are bound still
+ *     ...
+ *     qkv_graph_reset(graph);
+ *     qkv_graph_bind(graph, &encoder, encoder_gradients, false); // now only the encoder is bound:
+ *     qkv_graph_bind(graph, &decoder, gradients, false);         // bind the decoder again, too */
 QKV_API void qkv_graph_bind(struct qkv_graph *graph, const struct qkv_parameters *parameters, void *gradients,
                             bool accumulate);
 
@@ -325,8 +345,40 @@ QKV_API void qkv_graph_share_memory(struct qkv_graph *graph, bool share);
 QKV_API void qkv_graph_plan(struct qkv_graph *graph, struct qkv_tensor *y);
 
 /* ======== ops ========
- * Functions that record a node in a graph and return its result. Shapes, formulas and sources of all ops
- * are in ops.def, one row each; every op is struct qkv_tensor *qkv_<op>(struct qkv_graph *graph, ...).
+ * Functions that record a node in a graph and return its result. Formulas and sources of all ops are in ops.def, one row
+ * each; every op is struct qkv_tensor *qkv_<op>(struct qkv_graph *graph, ...). An overview with the shapes of tensors; `?`:
+ * NULL is allowed; `...`: any number of leading axes:
+ *
+ *     matmul(a [..., m, k], b [..., k, n], transpose_a, transpose_b) -> [..., m, n]
+ *     linear(x [..., I], weight [I, O], bias [O]?, transpose_weight) -> [..., O]
+ *     add, subtract, multiply, divide, minimum, maximum(a, b) -> the shape of both
+ *     add_row, multiply_row(x [..., D], row [D]), multiply_column(x [..., D], column [..., 1]) -> [..., D]
+ *     where(condition, a, b) -> the shape of all
+ *     relu, gelu, gelu_tanh, silu, tanh, sigmoid, exp, log, sqrt, abs(x), scale(x, factor), add_scalar(x, addend),
+ *         clamp(x, lowest, highest), pow(x, exponent), dropout, dropout_rows(x, rate) -> the shape of x
+ *     softmax, log_softmax(x [..., C]) -> [..., C];  log_sum_exp(x [..., C]) -> [..., 1]
+ *     segment_softmax(x [N, D], segments) -> [N, D];  group_max(x [..., C]) -> [..., ceil(C / QKV_GROUP)]
+ *     layer_norm(x [..., D], gain [D]?, bias [D]?, epsilon), rms_norm(x [..., D], gain [D]?, epsilon) -> [..., D]
+ *     embedding(table [C, D], ids, count, factor), gather_rows(x [N, D], rows, count) -> [count, D]
+ *     add_positions(x [N, D], table [P, D], segments, first?), rotate(x [N, H K], table [P, K], segments, first?) -> as x
+ *     scatter_rows(x [M, D], numbers, rows) -> [rows, D];  store_rows(target [N, D], x [M, D], numbers) -> target
+ *     reshape(x, shape) -> shape;  detach(x) -> as x;  permute(x, permutation);  concat(a, b, axis)
+ *     slice(x, axis, start, length);  broadcast(x, shape) -> shape;  cumulative_sum(x, axis) -> as x
+ *     sum, mean, min, max, argmin, argmax(x, axis) -> without that axis, or [1]
+ *     top_k, top_k_indices(x [..., C], k) -> [..., k];  neighbours(x [N, D], segments, first, count) -> [N, count D]
+ *     cross_entropy(logits [N, C], labels, smoothing, factor) -> [1]
+ *     linear_cross_entropy(x [N, D], weight [D, C], bias [C]?, transpose_weight, labels, smoothing, factor) -> [1]
+ *     paired_cross_entropy(first [N, D], second [N, D], weight [D, C], bias [C]?, transpose_weight, labels, smoothing,
+ *         consistency, one_sided, factor) -> [1]
+ *     rnn(gates [N, H], weight [H, H], initial [sentences, H]?, segments, reverse) -> [N, H]
+ *     gru(gates [N, 3 H], weight [H, 3 H], bias [H]?, initial [sentences, H]?, segments, reverse) -> [N, H]
+ *     lstm(gates [N, 4 H], weight [H, 4 H], initial [sentences, 2 H]?, segments, reverse) -> [N, 2 H]
+ *     attention(query [Nq, H K], key [Nk, G K], value [Nk, G V], mask [Tq, Tk] or [Nk]?, attention) -> [Nq, H V]
+ *     attention_scores(query [Nq, H K], key [Nk, G K], attention) -> [P], a score for each head and pair of a sentence
+ *     attention_weights(scores [P], mask?, attention) -> [P];  attention_mix(weights [P], value [Nk, G V], attention) ->
+ *         [Nq, H V];  attention_loss(scores [P], target [P], attention, factor) -> [1]
+ *     attention_additive(query [Nq, K], key [Nk, K], vector [K], attention) -> [P]
+ *     attention_local(scores [P], center [Nq, 1], attention, window), attention_arrange(x [M], numbers, attention) -> [P]
  *
  * Example:
  *     struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
@@ -352,7 +404,7 @@ QKV_API void qkv_graph_plan(struct qkv_graph *graph, struct qkv_tensor *y);
 enum qkv_attention_kernel {
     QKV_KERNEL_AUTO,  /* flash for long sentences, exact for short ones: whichever is faster */
     QKV_KERNEL_EXACT, /* keeps the weights: memory grows with the square of the length, or with the window */
-    QKV_KERNEL_FLASH, /* keeps one number per row and head, recomputes the weights (Dao et al. 2022) */
+    QKV_KERNEL_FLASH, /* keeps two numbers per row and head, recomputes the weights (Dao et al. 2022) */
 };
 
 /* What the values of an attention mask mean. */
