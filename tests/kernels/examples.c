@@ -1,6 +1,7 @@
 /* What ops give in examples: at edges (ties, zeros, NaN), along an axis, and with convolution; with the kernels of every
  * instruction set. */
 #include "numbers.h"
+#include "support.h"
 
 #include "framework/engine/graph/internal.h"
 
@@ -66,19 +67,49 @@ Test(examples, at_edges)
                  x[] = {-2, 0, 3, -1, NAN, 0.25}, third = (double)(1.0f / 3), ninth = (double)(1.0f / 9);
     const struct example examples[] = {
         {QKV_OP_minimum, .a = left, .b = right, .y = N(1, 2, -1, NAN, NAN, -INFINITY),
-         .da = N(1, 0.5, 0, 0, 0, 1), .db = N(0, 0.5, 1, 0, 0, 0)},
-        {QKV_OP_maximum, .a = left, .b = right, .y = N(2, 2, 3, NAN, NAN, 5), .da = N(0, 0.5, 1, 0, 0, 0),
-         .db = N(1, 0.5, 0, 0, 0, 1)},
+         .da = N(1, 0.5, 0, NAN, NAN, 1), .db = N(0, 0.5, 1, NAN, NAN, 0)},
+        {QKV_OP_maximum, .a = left, .b = right, .y = N(2, 2, 3, NAN, NAN, 5), .da = N(0, 0.5, 1, NAN, NAN, 0),
+         .db = N(1, 0.5, 0, NAN, NAN, 1)},
+        {QKV_OP_relu, .a = N(-2, 0, 3, NAN, INFINITY, -INFINITY), .y = N(0, 0, 3, NAN, INFINITY, 0),
+         .da = N(0, 0, 1, NAN, 1, 0)},
+        {QKV_OP_log_sum_exp,
+         {0},
+         QKV_SHAPE(2, 3),
+         QKV_SHAPE(2, 1),
+         .a = N(INFINITY, 0, 1, INFINITY, INFINITY, 0),
+         .y = N(INFINITY, INFINITY),
+         .da = N(1, 0, 0, 0.5, 0.5, 0)},
+        {QKV_OP_log_sum_exp,
+         {0},
+         QKV_SHAPE(2, 3),
+         QKV_SHAPE(2, 1),
+         .a = N(-INFINITY, 0, -INFINITY, 1e30, 1, 1e30),
+         .y = N(0, (double)1e30f),
+         .da = N(0, 1, 0, 0.5, 0, 0.5)},
+        {QKV_OP_log_sum_exp,
+         {0},
+         QKV_SHAPE(2, 3),
+         QKV_SHAPE(2, 1),
+         .a = N(INFINITY, NAN, 1, NAN, 0, 1),
+         .y = N(NAN, NAN),
+         .da = N(NAN, NAN, NAN, NAN, NAN, NAN)},
+        {QKV_OP_group_max,
+         {0},
+         QKV_SHAPE(2, 3),
+         QKV_SHAPE(2, 1),
+         .a = N(1, NAN, 2, -INFINITY, -INFINITY, -INFINITY),
+         .y = N(NAN, -INFINITY),
+         .da = N(0, 1, 0, 1, 0, 0)},
         {QKV_OP_divide, .a = N(1, -1, 0, 6, NAN, 1), .b = N(0, 0, 0, 4, 1, INFINITY),
          .y = N(INFINITY, -INFINITY, NAN, 1.5, NAN, 0), .da = N(INFINITY, INFINITY, INFINITY, 0.25, 1, 0)},
-        {QKV_OP_abs, .a = N(-2, 0, 3, -INFINITY, -0.0, 0.5), .y = N(2, 0, 3, INFINITY, 0, 0.5),
-         .da = N(-1, 0, 1, -1, 0, 1)},
+        {QKV_OP_abs, .a = N(-2, 0, 3, -INFINITY, -0.0, NAN), .y = N(2, 0, 3, INFINITY, 0, NAN),
+         .da = N(-1, 0, 1, -1, 0, NAN)},
         {QKV_OP_sqrt, .a = N(4, 0, -1, INFINITY, 0.25, NAN), .y = N(2, 0, NAN, INFINITY, 0.5, NAN),
          .da = N(0.25, INFINITY, NAN, 0, 1, NAN)},
         {QKV_OP_log, .a = N(-0.0, 0, -1e-40, -1, INFINITY, 1),
          .y = N(-INFINITY, -INFINITY, NAN, NAN, INFINITY, 0)},
         {QKV_OP_clamp, .options.lowest = -1, .options.highest = 2, .a = N(-2, -1, 0.5, 2, INFINITY, NAN),
-         .y = N(-1, -1, 0.5, 2, 2, NAN), .da = N(0, 1, 1, 1, 0, 0)},
+         .y = N(-1, -1, 0.5, 2, 2, NAN), .da = N(0, 1, 1, 1, 0, NAN)},
         {QKV_OP_add_scalar, .options.addend = 2.5, .a = x, .y = N(0.5, 2.5, 5.5, 1.5, NAN, 2.75),
          .da = N(1, 1, 1, 1, 1, 1)},
         {QKV_OP_pow, .options.exponent = 2, .a = x, .y = N(4, 0, 9, 1, NAN, 0.0625),
@@ -299,4 +330,16 @@ Test(examples, functions_pass_their_arguments)
                          "%d", (int)i);
     }
     qkv_graph_free(graph);
+}
+
+/* The overview in qkv/graph.h has every op. */
+Test(examples, of_no_op_are_missing_in_the_overview)
+{
+    char *text = strstr(read_file(QKV_SOURCE_DIR "/framework/engine/include/qkv/graph.h", NULL), "== ops ==");
+    *strstr(text, "Example:") = '\0';
+    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++) {
+        const char *name = qkv_op_name((enum qkv_op_id)op), *at = strstr(text, name);
+        while (at && (at[-1] != ' ' || !strchr(",(", at[strlen(name)]))) at = strstr(at + 1, name);
+        cr_expect_not_null(at, "%s", name);
+    }
 }

@@ -1,5 +1,5 @@
 /* Random shapes and options of every op: the kernels of every instruction set against each other and against float64,
- * shared memory against memory of its own, and gradients against differences. QKV_RANDOM_CASES sets how many cases of
+ * shared memory against memory of its own, gradients against differences, and NaN against other numbers. QKV_RANDOM_CASES sets how many cases of
  * every op are tried, and QKV_RANDOM_SEED where they start; a failure names the seed that repeats it. */
 #include "numbers.h"
 #include "op_cases.h"
@@ -41,6 +41,23 @@ struct built {
     struct qkv_tensor *input[QKV_MAX_INPUTS], *y; /* y: NULL if the op has refused */
 };
 
+/* One number of an input, or of the cotangent if `input` is COTANGENT, that is replaced. */
+enum { COTANGENT = QKV_MAX_INPUTS, NOTHING };
+static struct {
+    int input;
+    int64_t at;
+    double value;
+} replaced = {NOTHING, 0, 0};
+
+static void replace_number(struct qkv_tensor *x)
+{
+    double *values = malloc((size_t)qkv_tensor_count(x) * sizeof *values);
+    qkv_tensor_read(x, values);
+    values[replaced.at] = replaced.value;
+    qkv_tensor_write(x, values);
+    free(values);
+}
+
 /* between: another op between each variable and the op, and after the op, so that their memory can be shared. */
 static struct built build(const struct op_case *test, enum qkv_dtype dtype, bool between, bool share)
 {
@@ -49,6 +66,7 @@ static struct built build(const struct op_case *test, enum qkv_dtype dtype, bool
     if (share) qkv_graph_share_memory(built.graph, true);
     if (test->drops) qkv_graph_set_dropout(built.graph, &random);
     make_case_inputs(built.graph, test, built.input);
+    if (replaced.input < QKV_MAX_INPUTS) replace_number(built.input[replaced.input]);
     struct qkv_tensor *inputs[QKV_MAX_INPUTS];
     memcpy(inputs, built.input, sizeof inputs);
     for (int k = 0; k < QKV_MAX_INPUTS; k++)
@@ -70,6 +88,7 @@ static struct computed compute(const char *name, const struct op_case *test, enu
     int64_t count = outcome.count[0] = qkv_tensor_count(built.y);
     double *cotangent = outcome.part[0] = malloc((size_t)count * sizeof(double));
     for (int64_t i = 0; i < count; i++) cotangent[i] = number(9, i);
+    if (replaced.input == COTANGENT) cotangent[replaced.at] = replaced.value;
     qkv_backward(built.graph, built.y, cotangent);
     qkv_tensor_read(built.y, outcome.part[0]);
     for (int k = 0; k < QKV_MAX_INPUTS; k++) {
@@ -158,6 +177,46 @@ static void compare_differences(const char *name, const struct op_case *test)
     qkv_graph_free(built.graph);
 }
 
+/* Ops that choose numbers: which of them gets the gradient, or what the index is, depends on the others. */
+static bool chooses(enum qkv_op_id op, int part)
+{
+    bool always =
+        op == QKV_OP_argmin || op == QKV_OP_argmax || op == QKV_OP_top_k_indices || op == QKV_OP_top_k;
+    return always || (part && (op == QKV_OP_min || op == QKV_OP_max || op == QKV_OP_group_max));
+}
+
+/* Whatever changes if a number is replaced by another number is NaN if it is replaced by NaN. */
+static void compare_nan(const char *name, const struct op_case *test)
+{
+    const char *const variants[] = {"portable", "avx2", "avx512", "float64"};
+    for (int v = 0; v < 4; v++) {
+        enum qkv_dtype dtype = v < 3 ? QKV_FLOAT32 : QKV_FLOAT64;
+        setenv("QKV_KERNELS", variants[v % 3], 1);
+        replaced.input = NOTHING;
+        struct outcome base = compute(name, test, dtype, false, false), other, nan;
+        for (int k = 0; k <= COTANGENT; k++) {
+            if (k < COTANGENT && (!test->input[k].rank || test->mask >> k & 1)) continue;
+            int64_t count = k < COTANGENT ? qkv_shape_count(test->input[k]) : base.count[0];
+            double middle = k < COTANGENT ? (test->low + test->high) / 2 : 2;
+            replaced.input = k, replaced.at = (int64_t)draw((uint64_t)count), replaced.value = middle;
+            other = compute(name, test, dtype, false, false);
+            replaced.value = (double)NAN;
+            nan = compute(name, test, dtype, false, false);
+            for (int part = 0; part <= QKV_MAX_INPUTS; part++)
+                for (int64_t i = 0; !chooses(test->op, part) && i < base.count[part]; i++)
+                    cr_expect(base.part[part][i] == other.part[part][i] || isnan(nan.part[part][i]),
+                              "%s, %s: with NaN as number %d of %d, number %d of %s %d is %g", name,
+                              variants[v], (int)replaced.at, k, (int)i, part ? "the gradient of" : "result",
+                              part - 1, nan.part[part][i]);
+            release(&other);
+            release(&nan);
+        }
+        release(&base);
+    }
+    replaced.input = NOTHING;
+    unsetenv("QKV_KERNELS");
+}
+
 static void try_cases(int op, int64_t largest, void (*compare)(const char *name, const struct op_case *test))
 {
     static struct op_case test;
@@ -184,4 +243,9 @@ Test(random_cases, of_every_op_have_the_gradients_of_differences)
 {
     for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++)
         try_cases(op, LARGEST_OF_CHECK, compare_differences);
+}
+
+Test(random_cases, of_every_op_let_nan_reach_all_that_depends_on_it)
+{
+    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++) try_cases(op, LARGEST / 4, compare_nan);
 }

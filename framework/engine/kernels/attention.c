@@ -444,14 +444,14 @@ static bool attention_loss_shape(struct qkv_tensor *y)
 static double row_loss(int64_t n, const real *scores, const real *target, real factor, real *gradient)
 {
     real total = row_sum(n, target);
-    if (!(total > 0)) {
+    if (total <= 0) {
         memset(gradient, 0, (size_t)n * sizeof(real));
         return 0;
     }
     real maximum = row_maximum(n, scores), sum = row_exp(n, scores, maximum, gradient);
-    double log_sum = (double)maximum + qkv_scalar_log((double)sum), loss = 0;
+    double log_sum = qkv_scalar_log((double)sum), loss = 0;
     for (int64_t j = 0; j < n; j++) {
-        if (target[j] > 0) loss += (double)target[j] * (log_sum - (double)scores[j]);
+        if (!(target[j] <= 0)) loss += (double)target[j] * (log_sum - ((double)scores[j] - (double)maximum));
         gradient[j] = factor * (total / sum * gradient[j] - target[j]);
     }
     return loss;

@@ -145,8 +145,9 @@ static inline real span_exp(struct span span, const real *from, real shift, real
 {
     if (!span.mask.value) return row_exp(span.to - span.from, from + span.from, shift, to + span.from);
     real sum = 0;
+    if (shift == (real)-INFINITY) shift = 0; /* as row_exp */
     for (int64_t j = span.from; j < span.to; j++) {
-        to[j] = span.mask.value[j] > span.mask.hidden ? fast_exp(from[j] - shift) : 0;
+        to[j] = span.mask.value[j] > span.mask.hidden ? fast_exp_nonpositive(from[j] - shift) : 0;
         sum += to[j];
     }
     return sum;
@@ -161,6 +162,17 @@ static inline void zero_hidden(int64_t count, const struct span span[2], real *x
     memset(x + span[1].to, 0, (size_t)(count - span[1].to) * sizeof(real));
 }
 
+/* The factor that makes weights of exponentials, of which `sum` is the sum: 0 if no key is visible. If all scores are
+ * -infinity, it is infinite, and the weights, 0 times that, are NaN as those of softmax. */
+static inline real inverse_sum(real sum, const struct span span[2])
+{
+    bool hides_all = sum == 0;
+    for (int k = 0; hides_all && k < 2; k++)
+        for (int64_t j = span[k].from; j < span[k].to; j++)
+            hides_all &= span[k].mask.value && !(span[k].mask.value[j] > span[k].mask.hidden);
+    return hides_all ? 0 : 1 / sum;
+}
+
 /* Softmax of one row of scores over both spans; other columns become 0. A row without visible keys
  * becomes all 0. `from` and `to` may be the same. */
 static inline void masked_softmax(int64_t keys, const struct span span[2], const real *from, real *to)
@@ -168,7 +180,7 @@ static inline void masked_softmax(int64_t keys, const struct span span[2], const
     real maximum = span_maximum(span[0], from), other = span_maximum(span[1], from), sum = 0;
     maximum = other > maximum ? other : maximum;
     for (int k = 0; k < 2; k++) sum += span_exp(span[k], from, maximum, to);
-    real inverse = sum > 0 ? 1 / sum : 0;
+    real inverse = inverse_sum(sum, span);
     for (int k = 0; k < 2; k++)
         for (int64_t j = span[k].from; j < span[k].to; j++) to[j] *= inverse;
     zero_hidden(keys, span, to);

@@ -357,7 +357,8 @@ static const real *dropped_weights(const struct qkv_tensor *y, const struct atte
 {
     if (!a->drops) return weights;
     real factor = dropper_of(y, a->rule->dropout).factor;
-    for (int64_t i = 0; i < count; i++) buffer[i] = weights[i] > 0 ? weights[i] * factor : 0;
+    for (int64_t i = 0; i < count; i++) /* NaN stays NaN */
+        buffer[i] = weights[i] > 0 ? weights[i] * factor : weights[i] - weights[i];
     return buffer;
 }
 
@@ -452,8 +453,9 @@ static void block_backward(struct qkv_tensor *y, const struct attention *a, cons
     if (!dq && !dk && !needs_bias_gradient(y)) return;
     if (a->drops) {
         real factor = dropper_of(y, a->rule->dropout).factor;
-        /* A weight of 0 has no gradient, dropped or not. */
-        for (int64_t i = 0; i < b->rows * b->columns; i++) ds[i] = weights[i] > 0 ? ds[i] * factor : 0;
+        /* A weight of 0 has no gradient, dropped or not, unless that is NaN. */
+        for (int64_t i = 0; i < b->rows * b->columns; i++)
+            ds[i] = weights[i] > 0 ? ds[i] * factor : ds[i] - ds[i];
     }
     score_gradients(y, a, place, weights, ds);
     for (int r = 0; r < 2; r++) {

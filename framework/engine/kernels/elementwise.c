@@ -71,21 +71,26 @@ OP(add, .inputs = 2, .elementwise = INPUT(0) | INPUT(1), .shape = RULE(pair_shap
 PAIR(subtract, INPUT(0), 0, a - b, d, -d);
 PAIR(multiply, INPUT(0) | INPUT(1), INPUT(0) | INPUT(1), a *b, d *b, d *a);
 PAIR(divide, INPUT(0), INPUT(1) | RESULT, a / b, d / b, -(d *f / b));
-/* The one of a and b that is less or greater, NaN if one is NaN; where they are equal, each has half of the gradient. */
+/* The one of a and b that is less or greater; where they are equal, each has half of the gradient; NaN, as are both gradients,
+ * if one is NaN. */
 PAIR(minimum, INPUT(0) | INPUT(1), INPUT(0) | INPUT(1), a < b || a != a ? a : b,
      a < b    ? d
      : a == b ? d / 2
-              : 0,
+     : b < a  ? 0
+              : (real)NAN,
      b < a    ? d
      : a == b ? d / 2
-              : 0);
+     : a < b  ? 0
+              : (real)NAN);
 PAIR(maximum, INPUT(0) | INPUT(1), INPUT(0) | INPUT(1), a > b || a != a ? a : b,
      a > b    ? d
      : a == b ? d / 2
-              : 0,
+     : b > a  ? 0
+              : (real)NAN,
      b > a    ? d
      : a == b ? d / 2
-              : 0);
+     : a > b  ? 0
+              : (real)NAN);
 
 /* Ops that work element by element on one tensor, and rows. */
 
@@ -125,7 +130,7 @@ OP(add_row, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_row_shape), 
 
 static bool multiply_row_shape(struct qkv_tensor *y)
 {
-    y->scratch = qkv_columns(y->input[0]); /* backward: the sum of some rows of drow */
+    y->scratch = 2 * qkv_columns(y->input[0]); /* backward: of add_product_row */
     return add_row_shape(y);
 }
 
@@ -138,7 +143,7 @@ static void multiply_row_forward(struct qkv_tensor *y)
         for (int64_t j = 0; j < columns; j++) out[i + j] = x[i + j] * row[j];
 }
 
-/* dx += dy row, drow += the sum of the rows of dy x, SUM_ROWS rows at a time */
+/* dx += dy row, drow += the sum of the rows of dy x */
 static void multiply_row_backward(struct qkv_tensor *y)
 {
     const real *dy = y->gradient, *x = y->input[0]->value, *row = y->input[1]->value;
@@ -146,11 +151,8 @@ static void multiply_row_backward(struct qkv_tensor *y)
     real *dx = gradient_of(y->input[0]), *drow = gradient_of(y->input[1]), *sum = scratch_of(y);
     for (int64_t i = 0; dx && i < y->count; i += columns)
         for (int64_t j = 0; j < columns; j++) dx[i + j] += dy[i + j] * row[j];
-    for (int64_t i = 0; drow && i < rows; i++) {
-        if (i % SUM_ROWS == 0) memset(sum, 0, (size_t)columns * sizeof(real));
-        for (int64_t j = 0; j < columns; j++) sum[j] += dy[i * columns + j] * x[i * columns + j];
-        if (i % SUM_ROWS == SUM_ROWS - 1 || i == rows - 1) accumulate(columns, 1, sum, drow);
-    }
+    for (int64_t i = 0; drow && i < rows; i++)
+        add_product_row(i, rows, columns, dy + i * columns, x + i * columns, 0, 1, sum, drow);
 }
 
 OP(multiply_row, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .elementwise = INPUT(0),
@@ -203,12 +205,12 @@ static inline real gelu_inner(real x)
     return (real)1.59576912160573071176 * (x + (real)0.044715 * x * x * x);
 }
 
-/* d/dx [x sigmoid(u)] = s + x s (1 - s) u', with s = sigmoid(u) */
+/* d/dx [x sigmoid(u)] = s + x s (1 - s) u', with s = sigmoid(u); u' may be infinite where s (1 - s) is 0 */
 static inline real gelu_tanh_derivative(real x)
 {
     real s = fast_sigmoid(gelu_inner(x));
     real inner = (real)1.59576912160573071176 * (1 + (real)0.134145 * x * x);
-    return s + x * s * (1 - s) * inner;
+    return s > 0 && s < 1 ? s + x * s * (1 - s) * inner : s;
 }
 
 /* d/dx [x s] = s (1 + x (1 - s)), with s = sigmoid(x) */
@@ -218,7 +220,7 @@ static inline real silu_derivative(real x)
     return s * (1 + x * (1 - s));
 }
 
-UNARY(relu, RESULT, x > 0 ? x : 0, (real)(f > 0));
+UNARY(relu, RESULT, x <= 0 ? 0 : x, f > 0 ? 1 : f); /* f is 0 or NaN */
 UNARY(gelu, INPUT(0), x *normal_cdf(x), gelu_derivative(x));
 UNARY(gelu_tanh, INPUT(0), x *fast_sigmoid(gelu_inner(x)), gelu_tanh_derivative(x));
 UNARY(silu, INPUT(0), x *fast_sigmoid(x), silu_derivative(x));
@@ -227,7 +229,7 @@ UNARY(sigmoid, RESULT, fast_sigmoid(x), f *(1 - f));
 UNARY(exp, RESULT, fast_exp(x), f);
 UNARY(log, INPUT(0), fast_log(x), 1 / x);
 UNARY(sqrt, RESULT, REAL(sqrt)(x), (real)0.5 / f);
-UNARY(abs, INPUT(0), REAL(fabs)(x), (real)((x > 0) - (x < 0)));
+UNARY(abs, INPUT(0), REAL(fabs)(x), x > 0 ? 1 : x < 0 ? -1 : x - x); /* 0 or NaN */
 
 /* ---- scale, add_scalar, clamp, pow: the same, with numbers from the options ---- */
 
@@ -275,20 +277,26 @@ static void clamp_forward(struct qkv_tensor *y)
     for (int64_t i = 0; i < y->count; i++) out[i] = x[i] < lowest ? lowest : x[i] > highest ? highest : x[i];
 }
 
-/* dx += dy where x lies in the range */
+/* dx += dy where x lies in the range, NaN where it is NaN */
 static void clamp_backward(struct qkv_tensor *y)
 {
     const real *x = y->input[0]->value, lowest = (real)y->options.lowest, highest = (real)y->options.highest;
     const real *dy = y->gradient;
     real *dx = gradient_of(y->input[0]);
     for (int64_t i = 0; i < y->count; i++)
-        if (x[i] >= lowest && x[i] <= highest) dx[i] += dy[i];
+        dx[i] += x[i] >= lowest && x[i] <= highest ? dy[i] : x[i] == x[i] ? 0 : x[i];
 }
 
 OP(clamp, .inputs = 1, .backward_reads = INPUT(0), .elementwise = INPUT(0), .shape = RULE(clamp_shape),
    .forward = clamp_forward, .backward = clamp_backward);
 
 /* ---- dropout: y = mask x / (1 - rate), with mask 0 or 1. saved: the mask, one bit per element ---- */
+
+/* mask x / (1 - rate): 0 where x is dropped, but NaN if it is infinite or NaN. */
+static inline real kept_or_zero(bool kept, real x, real factor)
+{
+    return kept ? x * factor : x - x;
+}
 
 /* Element i was kept if bit i % 32 of word i / 32 is set. */
 static uint32_t *kept_bits(const struct qkv_tensor *y)
@@ -310,7 +318,7 @@ static void drop(struct qkv_tensor *y)
         dropper_words(&dropper, first / DROPPER_WORDS, words);
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
-            out[first + i] = words[i] >= dropper.threshold ? x[first + i] * dropper.factor : 0;
+            out[first + i] = kept_or_zero(words[i] >= dropper.threshold, x[first + i], dropper.factor);
         for (int64_t group = 0; bits && group < n; group += 32) {
             uint32_t kept = 0;
 #pragma omp simd reduction(| : kept)
@@ -361,7 +369,8 @@ static void dropout_backward(struct qkv_tensor *y)
         uint32_t kept = *bits++;
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
-            dx[first + i] = (beta > 0 ? dx[first + i] : 0) + (kept >> i & 1 ? dy[first + i] * factor : 0);
+            dx[first + i] =
+                (beta > 0 ? dx[first + i] : 0) + kept_or_zero(kept >> i & 1, dy[first + i], factor);
     }
 }
 
@@ -385,7 +394,7 @@ static void drop_rows(const struct qkv_tensor *y, real beta, const real *from, r
         real *out = to + row * columns;
 #pragma omp simd
         for (int64_t j = 0; j < columns; j++)
-            out[j] = (beta > 0 ? out[j] : 0) + (factor > 0 ? x[j] * factor : 0);
+            out[j] = (beta > 0 ? out[j] : 0) + kept_or_zero(factor > 0, x[j], factor);
     }
 }
 

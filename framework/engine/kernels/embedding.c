@@ -14,8 +14,8 @@ static void gather(const struct qkv_tensor *y, const real *from, real *to, int64
 
 /* ---- scatter: to[indices[i]] += factor * from[i] for each row i < count ----
  *
- * If there are many rows, each block of SUM_ROWS rows is summed by index before it is added to `to`, so that an index that
- * occurs a million times loses no precision. */
+ * If there are many rows, each block of SUM_ROWS rows is summed by index before it is added to `to`; WIDE_ROWS rows and more
+ * are summed in double, index by index. So an index that occurs a million times loses no precision. */
 
 /* The different indices of a block of rows: a hash table with open addressing. */
 struct index_sums {
@@ -37,9 +37,15 @@ static int sum_of_index(struct index_sums *sums, int32_t index)
 }
 _Static_assert(2 * SUM_ROWS == 1 << 9, "the hash has as many bits as the table needs");
 
-/* Numbers of scratch that scatter needs. */
-static int64_t scatter_scratch(int64_t count, int64_t columns)
+static bool is_wide(int64_t count)
 {
+    return count >= WIDE_ROWS && count <= INT32_MAX;
+}
+
+/* Numbers of scratch that scatter to `rows` rows needs. */
+static int64_t scatter_scratch(int64_t count, int64_t rows, int64_t columns)
+{
+    if (is_wide(count)) return rows + count;
     return count > SUM_ROWS ? SUM_ROWS * columns : 0;
 }
 
@@ -65,10 +71,37 @@ static void scatter_block(struct qkv_tensor *y, int64_t first, int64_t end, cons
             add_scaled_row(columns, factor, sums + table.sum[at] * columns, to + table.index[at] * columns);
 }
 
-static void scatter(struct qkv_tensor *y, const real *from, real *to, int64_t count, real factor)
+/* The same for WIDE_ROWS rows or more. */
+static void scatter_wide(struct qkv_tensor *y, const real *from, real *to, int64_t rows, int64_t count,
+                         real factor)
+{
+    enum { BLOCK = 256 };
+    int64_t columns = qkv_columns(y);
+    /* The first row of `from` with an index, and after each row the next one with the same index; -1: none. */
+    int32_t *first = (int32_t *)scratch_of(y), *next = first + rows;
+    memset(first, -1, (size_t)rows * sizeof *first);
+    for (int32_t i = (int32_t)count - 1; i >= 0; i--) {
+        next[i] = first[y->options.indices[i]];
+        first[y->options.indices[i]] = i;
+    }
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t column = 0; first[row] >= 0 && column < columns; column += BLOCK) {
+            int64_t n = columns - column < BLOCK ? columns - column : BLOCK;
+            double sum[BLOCK] = {0};
+            for (int32_t i = first[row]; i >= 0; i = next[i])
+                add_wide_column_sums(1, n, from + i * columns + column, columns, sum);
+            for (int64_t j = 0; j < n; j++) to[row * columns + column + j] += factor * (real)sum[j];
+        }
+}
+
+/* Scatters to `rows` rows. */
+static void scatter(struct qkv_tensor *y, const real *from, real *to, int64_t rows, int64_t count,
+                    real factor)
 {
     int64_t columns = qkv_columns(y);
-    if (count <= SUM_ROWS)
+    if (is_wide(count))
+        scatter_wide(y, from, to, rows, count, factor);
+    else if (count <= SUM_ROWS)
         for (int64_t i = 0; i < count; i++)
             add_scaled_row(columns, factor, from + i * columns, to + y->options.indices[i] * columns);
     else
@@ -85,7 +118,7 @@ static bool indexed_shape(struct qkv_tensor *y, const char *table, const char *i
     if (count < 1) return qkv_refuse(y, "has no %ss", index);
     if (!check_indices(y, count, x->shape.size[0], index)) return false;
     y->shape = (struct qkv_shape){2, {count, x->shape.size[1]}};
-    y->scratch = scatter_scratch(count, x->shape.size[1]);
+    y->scratch = scatter_scratch(count, x->shape.size[0], x->shape.size[1]);
     return true;
 }
 
@@ -104,7 +137,8 @@ static void embedding_forward(struct qkv_tensor *y)
 /* dtable[id[i]] += factor dy[i] */
 static void embedding_backward(struct qkv_tensor *y)
 {
-    scatter(y, y->gradient, gradient_of(y->input[0]), y->options.index_count, (real)y->options.factor);
+    scatter(y, y->gradient, gradient_of(y->input[0]), y->input[0]->shape.size[0], y->options.index_count,
+            (real)y->options.factor);
 }
 
 OP(embedding, .inputs = 1, .shape = RULE(embedding_shape), .forward = embedding_forward,
@@ -125,7 +159,7 @@ static void gather_rows_forward(struct qkv_tensor *y)
 /* dx[row[i]] += dy[i] */
 static void gather_rows_backward(struct qkv_tensor *y)
 {
-    scatter(y, y->gradient, gradient_of(y->input[0]), y->options.index_count, 1);
+    scatter(y, y->gradient, gradient_of(y->input[0]), y->input[0]->shape.size[0], y->options.index_count, 1);
 }
 
 OP(gather_rows, .inputs = 1, .shape = RULE(gather_rows_shape), .forward = gather_rows_forward,
@@ -141,14 +175,14 @@ static bool scatter_rows_shape(struct qkv_tensor *y)
     if (!check_matrix(y, x, "input") || !check_indices(y, x->shape.size[0], y->options.rows, "row"))
         return false;
     y->shape = (struct qkv_shape){2, {y->options.rows, x->shape.size[1]}};
-    y->scratch = scatter_scratch(x->shape.size[0], x->shape.size[1]);
+    y->scratch = scatter_scratch(x->shape.size[0], y->options.rows, x->shape.size[1]);
     return true;
 }
 
 static void scatter_rows_forward(struct qkv_tensor *y)
 {
     memset(y->value, 0, (size_t)y->count * sizeof(real));
-    scatter(y, y->input[0]->value, y->value, y->input[0]->shape.size[0], 1);
+    scatter(y, y->input[0]->value, y->value, y->options.rows, y->input[0]->shape.size[0], 1);
 }
 
 /* dx[i] += dy[row[i]] */

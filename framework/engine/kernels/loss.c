@@ -26,7 +26,8 @@ static void add_row_terms(real *saved, int64_t i, const double row_terms[SUMS], 
     }
 }
 
-/* With p = softmax(logits) of C classes, s the smoothing and t the label:
+/* With p = softmax(logits) of C classes, s the smoothing and t the label, and logits from which their maximum is
+ * subtracted (sums of large logits would lose digits):
  *     loss = log sum exp(logits) - (1 - s) logit_t - s mean(logits)
  *     dlogits_j = p_j - s / C, and for j = t also - (1 - s)
  * Sets the row's terms of the sums and returns the loss. with_gradient: also replaces the row of logits by
@@ -35,21 +36,21 @@ static void add_row_terms(real *saved, int64_t i, const double row_terms[SUMS], 
 static double row_loss(const struct qkv_tensor *y, int64_t classes, real *row, int32_t label,
                        bool with_gradient, double terms[SUMS])
 {
-    real smoothing = (real)y->options.smoothing, target = row[label];
-    real maximum = row_maximum(classes, row), logit_sum = smoothing > 0 ? row_sum(classes, row) : 0;
-    bool correct = target >= maximum && !any_reaches(label, row, target);
+    real smoothing = (real)y->options.smoothing, maximum = row_maximum(classes, row);
+    bool correct = row[label] >= maximum && !any_reaches(label, row, row[label]);
+    double target = (double)row[label] - (double)maximum;
+    real logit_sum = smoothing > 0 ? row_sum_above(classes, row, maximum) : 0;
     real sum = with_gradient ? row_exp(classes, row, maximum, row) : row_exp_sum(classes, row, maximum);
-    double log_sum = (double)maximum + qkv_scalar_log((double)sum);
-    terms[SUM_NEGATIVE_LOG_LIKELIHOOD] = log_sum - (double)target;
-    terms[SUM_CORRECT] = correct;
+    double log_sum = qkv_scalar_log((double)sum);
+    terms[SUM_NEGATIVE_LOG_LIKELIHOOD] = log_sum - target;
+    terms[SUM_CORRECT] = correct && sum == sum; /* not if there is a NaN */
     if (with_gradient) {
         real factor = (real)y->options.factor, scale = factor / sum,
              shift = factor * smoothing / (real)classes;
         for (int64_t j = 0; j < classes; j++) row[j] = row[j] * scale - shift;
         row[label] -= factor * (1 - smoothing);
     }
-    return log_sum - (1 - (double)smoothing) * (double)target -
-           (double)(smoothing * logit_sum) / (double)classes;
+    return log_sum - (1 - (double)smoothing) * target - (double)(smoothing * logit_sum) / (double)classes;
 }
 
 /* ---- cross_entropy: y [1] = factor * sum of the rows' losses. saved: the sums, then
@@ -116,9 +117,9 @@ OP(cross_entropy, .inputs = 1, .shape = RULE(cross_entropy_shape), .forward = cr
  * The first pass over the tiles keeps the logits, and sums exp(u - max) and exp(u - max) (u - v) of each row, from which
  * KL(p || q) = sum p (u - v) - log sum exp(u) + log sum exp(v). The second pass turns logits into gradients. */
 
-/* Inputs of both ops: the hidden states of each view, the weight, and the bias. NUMBERS_PER_ROW: maximum, sum, moment,
- * logit_sum, label_logit and label_is_beaten of a view. */
-enum { VIEWS_MAX = 2, NUMBERS_PER_ROW = 6 };
+/* Inputs of both ops: the hidden states of each view, the weight, and the bias. NUMBERS_PER_ROW: maximum, sum, reference,
+ * moment, logit_sum, label_logit and label_is_beaten of a view. */
+enum { VIEWS_MAX = 2, NUMBERS_PER_ROW = 7 };
 
 static int views_of(const struct qkv_tensor *y)
 {
@@ -151,18 +152,22 @@ static bool output_loss_shape(struct qkv_tensor *y)
     y->saved_count = GRADIENTS_AT + (views == 1 ? row_terms_count(y, rows) : 0);
     if (y->needs_gradient) y->saved_count += views * x->count + classes;
     y->scratch_forward =
-        views * block_rows(rows, x->shape.size[1], views * classes) * workspace_of_row(y, classes);
+        views * block_rows(rows, x->shape.size[1], views * classes) * workspace_of_row(y, classes) +
+        wide_db_scratch(rows, classes);
     return true;
 }
 
 /* A block of rows of one view, and its workspace. */
 struct view_block {
     const real *x;
-    real *tiles;                   /* one [rows, classes of the tile] after the other */
-    real *tile_maximum;            /* [number of tiles, rows]: m_t; only if there is no other view */
-    real *maximum, *sum;           /* [rows]: m; S = sum exp(logits - m) */
-    real *moment;                  /* [rows]: sum exp(logits - m) (logits - those of the other view) */
-    real *logit_sum, *label_logit; /* [rows] */
+    real *tiles;         /* one [rows, classes of the tile] after the other */
+    real *tile_maximum;  /* [number of tiles, rows]: m_t; only if there is no other view */
+    real *maximum, *sum; /* [rows]: m; S = sum exp(logits - m) */
+    real *
+        reference; /* [rows]: the maximum of the first tile; large logits lose digits in sums unless it is subtracted */
+    real *moment;          /* [rows]: sum exp(logits - m) (logits - those of the other view) */
+    real *logit_sum;       /* [rows]: of the logits less the reference */
+    real *label_logit;     /* [rows] */
     real *label_is_beaten; /* [rows]: 1: a class before the label has the same logit or a greater one */
     real *dx;              /* NULL if x needs no gradient */
 };
@@ -179,6 +184,14 @@ struct block {
     struct view_block view[VIEWS_MAX];
 };
 
+/* Sets the reference of row i, if the n logits are those of the first tile. */
+static real reference_of(const struct view_block *view, int64_t i, int64_t first, int64_t n, const real *row)
+{
+    if (first == 0) view->reference[i] = row_maximum(n, row);
+    if (!(view->reference[i] > (real)-INFINITY)) view->reference[i] = 0;
+    return view->reference[i];
+}
+
 /* Adds n logits of row i of a view, of classes `first` and on, to its sums. other: those of the other view; NULL: there is
  * none, and exp(logits - m_t) replaces the logits. */
 static void add_logits(const struct block *b, const struct view_block *view, int64_t i, int64_t first,
@@ -191,7 +204,9 @@ static void add_logits(const struct block *b, const struct view_block *view, int
         view->label_is_beaten[i] =
             view->maximum[i] >= logit || (logit >= maximum && any_reaches(label, row, logit));
     }
-    if (b->y->options.smoothing > 0) view->logit_sum[i] += row_sum(n, row);
+    if (b->y->options.smoothing > 0)
+        view->logit_sum[i] +=
+            other ? row_sum(n, row) : row_sum_above(n, row, reference_of(view, i, first, n, row));
     real sum = row_exp(n, row, maximum, other ? weights : row);
     real maximum_so_far = maximum > view->maximum[i] ? maximum : view->maximum[i];
     /* Compares the maxima before it subtracts them: infinity - infinity is NaN. */
@@ -286,16 +301,16 @@ static double loss_of_row(const struct block *b, int64_t i, double sums[SUMS])
     double share = both ? 0.5 : 1, consistency = b->y->options.consistency / (both ? 4 : 1);
     for (int k = 0; k < (both ? 2 : 1); k++) {
         const struct view_block *view = &b->view[k];
-        double log_sum = log_sum_of(view, i), target = (double)view->label_logit[i];
-        bool correct = view->label_logit[i] >= view->maximum[i] && view->label_is_beaten[i] == 0;
+        double maximum = (double)view->maximum[i], log_sum = qkv_scalar_log((double)view->sum[i]),
+               target = (double)view->label_logit[i] - maximum,
+               reference = b->views > 1 ? 0 : (double)view->reference[i];
+        bool correct = target >= 0 && view->label_is_beaten[i] == 0 && view->sum[i] == view->sum[i];
         const double row_terms[SUMS] = {[SUM_NEGATIVE_LOG_LIKELIHOOD] = (log_sum - target) * share,
                                         [SUM_CORRECT] = (double)correct * share};
         add_row_terms(b->row_terms, i, row_terms, sums);
         double apart = b->views > 1 ? consistency * divergence_of(b, k, i) : 0;
-        loss += (log_sum - (1 - smoothing) * target -
-                 smoothing * (double)view->logit_sum[i] / (double)b->layer.classes) *
-                    share +
-                apart;
+        double mean = (double)view->logit_sum[i] / (double)b->layer.classes + (reference - maximum);
+        loss += (log_sum - (1 - smoothing) * target - (smoothing > 0 ? smoothing * mean : 0)) * share + apart;
     }
     return loss;
 }
@@ -311,6 +326,11 @@ static void run_tile(const struct block *b, bool is_second, int64_t first, int64
     }
     for (int64_t i = 0; i < b->rows; i++) {
         real *u = tile[0] + i * n, *v = b->views > 1 ? tile[1] + i * n : NULL;
+        /* The logits of two views are replaced, because their differences lose digits, too. */
+        for (int k = 0; v && !is_second && k < 2; k++) {
+            real reference = reference_of(&b->view[k], i, first, n, tile[k] + i * n);
+            for (int64_t j = 0; j < n; j++) tile[k][i * n + j] -= reference;
+        }
         if (!is_second) add_logits(b, &b->view[0], i, first, n, u, v);
         if (!is_second && v) add_logits(b, &b->view[1], i, first, n, v, u);
         if (is_second && v) pair_gradients(b, i, first, n, u, v);
@@ -355,14 +375,15 @@ static void output_loss_forward(struct qkv_tensor *y)
     double loss = 0, sums[SUMS] = {0};
     for (int k = 0; k < views; k++, at += step * workspace_of_row(y, classes)) {
         struct view_block *view = &b.view[k];
-        real **const parts[NUMBERS_PER_ROW] = {&view->maximum,   &view->sum,         &view->moment,
-                                               &view->logit_sum, &view->label_logit, &view->label_is_beaten};
+        real **const parts[NUMBERS_PER_ROW] = {&view->maximum,        &view->sum,       &view->reference,
+                                               &view->moment,         &view->logit_sum, &view->label_logit,
+                                               &view->label_is_beaten};
         view->tiles = at;
         view->tile_maximum = at + step * (b.with_gradient ? classes : TILE_CLASSES);
         for (int i = 0; i < NUMBERS_PER_ROW; i++)
             *parts[i] = at + step * (workspace_of_row(y, classes) - NUMBERS_PER_ROW + i);
     }
-    if (b.with_gradient) memset(b.layer.db, 0, (size_t)classes * sizeof(real));
+    if (b.with_gradient) begin_db(&b.layer, rows, at);
     for (int64_t first = 0; first < rows; first += step) {
         b.rows = rows - first < step ? rows - first : step;
         b.is_first = first == 0;
@@ -374,6 +395,7 @@ static void output_loss_forward(struct qkv_tensor *y)
         }
         loss += run_block(&b, sums);
     }
+    end_db(&b.layer);
     store_result(y, loss, sums);
 }
 

@@ -111,6 +111,7 @@ struct output_layer {
     bool transposed, is_bfloat16;
     const real *weight, *bias; /* [D, C], [C, D] if transposed; [C] or NULL */
     real *dw, *db;             /* sums over all blocks; dw is NULL if the weight needs no gradient */
+    wide_sum *wide_db; /* [C]: of WIDE_ROWS rows or more, the sums that become db at the end; or NULL */
 };
 
 /* The output layer of an op: dW is the op's forward_gradient, and db [C] is at `db`. */
@@ -129,6 +130,25 @@ static inline struct output_layer output_layer_of(const struct qkv_tensor *y, co
         .dw = y->forward_gradient,
         .db = db,
     };
+}
+
+/* Numbers of workspace for wide_db. */
+static inline int64_t wide_db_scratch(int64_t rows, int64_t classes)
+{
+    return rows >= WIDE_ROWS ? classes * (int64_t)(sizeof(double) / sizeof(float)) : 0;
+}
+
+/* Before the first and after the last of `rows` rows whose gradients are propagated. */
+static inline void begin_db(struct output_layer *layer, int64_t rows, real *scratch)
+{
+    memset(layer->db, 0, (size_t)layer->classes * sizeof(real));
+    if (rows >= WIDE_ROWS)
+        layer->wide_db = memset((void *)scratch, 0, (size_t)layer->classes * sizeof(double));
+}
+
+static inline void end_db(const struct output_layer *layer)
+{
+    for (int64_t j = 0; layer->wide_db && j < layer->classes; j++) layer->db[j] = (real)layer->wide_db[j];
 }
 
 /* The weights of a class: a column of W, or a row of a transposed W. */
@@ -161,7 +181,10 @@ static inline void propagate_tile(const struct output_layer *layer, int64_t rows
     int64_t inner = layer->inner, ldw = layer->ldw;
     real beta = is_first ? 0 : 1;
     gemm_function *multiply = layer->is_bfloat16 ? gemm_bfloat16 : gemm;
-    add_column_sums(rows, n, tile, n, layer->db + first);
+    if (layer->wide_db)
+        add_wide_column_sums(rows, n, tile, n, layer->wide_db + first);
+    else
+        add_column_sums(rows, n, tile, n, layer->db + first);
     if (dx)
         multiply(false, !layer->transposed, rows, inner, n, tile, n, weight_of(layer, first), ldw,
                  first > 0 ? 1 : 0, dx, inner);

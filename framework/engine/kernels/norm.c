@@ -7,10 +7,10 @@ static bool check_epsilon(struct qkv_tensor *y)
     return qkv_refuse(y, "epsilon is %g, but must lie in 0 to 1e9", y->options.epsilon);
 }
 
-/* Reserves scratch for two rows: substitutes for a missing gain or bias, and in backward a partial sum of dgain. */
+/* Reserves scratch for two rows, substitutes for a missing gain or bias, and for two in which backward sums dgain. */
 static void reserve_rows(struct qkv_tensor *y)
 {
-    y->scratch = 2 * qkv_columns(y->input[0]);
+    y->scratch = 4 * qkv_columns(y->input[0]);
 }
 
 /* The values of `given`; if it is NULL, row 0 or 1 of the scratch, filled with `value`. */
@@ -21,16 +21,6 @@ static const real *vector_or(const struct qkv_tensor *given, struct qkv_tensor *
     real *missing = scratch_of(y) + row * columns;
     for (int64_t j = 0; j < columns; j++) missing[j] = value;
     return missing;
-}
-
-/* dgain += the sum over SUM_ROWS rows of dy (x - mean) r, row by row: `sum` is the sum since the last multiple of
- * SUM_ROWS; row i of `rows` ends it. */
-static void add_to_gain(int64_t i, int64_t rows, int64_t columns, const real *restrict dy,
-                        const real *restrict x, real mean, real r, real *restrict sum, real *restrict dgain)
-{
-    if (i % SUM_ROWS == 0) memset(sum, 0, (size_t)columns * sizeof(real));
-    for (int64_t j = 0; j < columns; j++) sum[j] += dy[j] * (x[j] - mean) * r;
-    if (i % SUM_ROWS == SUM_ROWS - 1 || i == rows - 1) accumulate(columns, 1, sum, dgain);
 }
 
 /* ---- layer_norm (Ba et al. 2016): y = u gain + bias, with the normalised row u = (x - mean) r and the
@@ -78,7 +68,7 @@ static void layer_norm_backward(struct qkv_tensor *y)
     real beta, *dx = claim_gradient(y->input[0], &beta);
     real *dgain = gradient_of(y->input[1]), *dbias = gradient_of(y->input[2]);
     const real *restrict gain = vector_or(y->input[1], y, 0, 1), *saved = y->saved;
-    real *restrict sum = scratch_of(y) + columns;
+    real *restrict sum = scratch_of(y) + 2 * columns;
     for (int64_t i = 0; i < rows; i++) {
         const real *restrict x = (const real *)y->input[0]->value + i * columns;
         const real *restrict dy = (const real *)y->gradient + i * columns;
@@ -92,7 +82,7 @@ static void layer_norm_backward(struct qkv_tensor *y)
                 to[j] = before + r * (dy[j] * gain[j] - mean_g - (x[j] - mean) * mean_gu_r);
             }
         }
-        if (dgain) add_to_gain(i, rows, columns, dy, x, mean, r, sum, dgain);
+        if (dgain) add_product_row(i, rows, columns, dy, x, mean, r, sum, dgain);
     }
     if (dbias) add_column_sums(rows, columns, y->gradient, columns, dbias);
 }
@@ -132,7 +122,7 @@ static void rms_norm_backward(struct qkv_tensor *y)
     int64_t rows = qkv_rows(y), columns = qkv_columns(y);
     real *dx = gradient_of(y->input[0]), *dgain = gradient_of(y->input[1]);
     const real *restrict gain = vector_or(y->input[1], y, 0, 1), *saved = y->saved;
-    real *restrict sum = scratch_of(y) + columns;
+    real *restrict sum = scratch_of(y) + 2 * columns;
     for (int64_t i = 0; i < rows; i++) {
         const real *restrict x = (const real *)y->input[0]->value + i * columns;
         const real *restrict dy = (const real *)y->gradient + i * columns;
@@ -141,7 +131,7 @@ static void rms_norm_backward(struct qkv_tensor *y)
             real *restrict to = dx + i * columns;
             for (int64_t j = 0; j < columns; j++) to[j] += r * (dy[j] * gain[j] - x[j] * mean_gx_r2);
         }
-        if (dgain) add_to_gain(i, rows, columns, dy, x, 0, r, sum, dgain);
+        if (dgain) add_product_row(i, rows, columns, dy, x, 0, r, sum, dgain);
     }
 }
 

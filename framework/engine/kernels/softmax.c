@@ -92,6 +92,9 @@ static inline vector first_lanes(int64_t left, vector x)
     return x;
 }
 
+ROW_SUM(row_sum_above, (int64_t n, const real *restrict x, real shift), sum + (load(x + i) - shift),
+        sum + first_lanes(left, load_first(left, x + i) - shift))
+
 ROW_SUM(row_squares, (int64_t n, const real *restrict x, real mean), squared(load(x + i) - mean, sum),
         squared(first_lanes(left, load_first(left, x + i) - mean), sum))
 
@@ -102,6 +105,7 @@ ROW_SUM(row_moment,
 
 real row_exp(int64_t n, const real *from, real shift, real *to)
 {
+    if (shift == (real)-INFINITY) shift = 0; /* of the maximum: all numbers are -infinity (or NaN) */
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) to[i] = fast_exp_nonpositive(from[i] - shift);
     return row_sum(n, to);
@@ -109,18 +113,33 @@ real row_exp(int64_t n, const real *from, real shift, real *to)
 
 real row_exp_sum(int64_t n, const real *x, real shift)
 {
-    enum { BLOCK = 256 }; /* summed while it is in the first-level cache */
-    real terms[BLOCK], sum = 0;
-    for (int64_t i = 0; i < n; i += BLOCK) sum += row_exp(n - i < BLOCK ? n - i : BLOCK, x + i, shift, terms);
+    enum { PART = 256 }; /* summed while it is in the first-level cache */
+    real terms[PART], sum = 0;
+    for (int64_t i = 0; i < n; i += PART) sum += row_exp(n - i < PART ? n - i : PART, x + i, shift, terms);
     return sum;
 }
 
 /* ---- sums of columns ---- */
 
+enum { BLOCK = 256 }; /* columns whose sums stay in the first-level cache */
+
+void add_wide_column_sums(int64_t rows, int64_t columns, const real *x, int64_t ld, wide_sum *to)
+{
+    for (int64_t column = 0; column < columns; column += BLOCK)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = column; j < columns && j < column + BLOCK; j++) to[j] += (double)x[i * ld + j];
+}
+
 void add_column_sums(int64_t rows, int64_t columns, const real *x, int64_t ld, real *to)
 {
-    enum { BLOCK = 256 }; /* columns whose sums stay in the first-level cache */
     real sum[BLOCK];
+    for (int64_t column = 0; rows >= WIDE_ROWS && column < columns; column += BLOCK) {
+        int64_t n = columns - column < BLOCK ? columns - column : BLOCK;
+        double totals[BLOCK] = {0};
+        add_wide_column_sums(rows, n, x + column, ld, totals);
+        for (int64_t j = 0; j < n; j++) to[column + j] += (real)totals[j];
+    }
+    if (rows >= WIDE_ROWS) return;
     for (int64_t first = 0; first < rows; first += SUM_ROWS) {
         int64_t end = rows - first < SUM_ROWS ? rows : first + SUM_ROWS;
         for (int64_t column = 0; column < columns; column += BLOCK) {
@@ -163,7 +182,8 @@ static void softmax_backward(struct qkv_tensor *y)
 OP(softmax, .inputs = 1, .backward_reads = RESULT, .shape = RULE(same_as_input), .forward = softmax_forward,
    .backward = softmax_backward);
 
-/* ---- log_softmax: y = x - log sum e^x, in each row ---- */
+/* ---- log_softmax: y = (x - max) - log sum e^(x - max), in each row: max + log sum e^(x - max) would lose the digits of the
+ * logarithm if max is large ---- */
 
 static void log_softmax_forward(struct qkv_tensor *y)
 {
@@ -172,8 +192,8 @@ static void log_softmax_forward(struct qkv_tensor *y)
     int64_t columns = qkv_columns(y);
     for (int64_t i = 0; i < y->count; i += columns) {
         real maximum = row_maximum(columns, x + i);
-        real shift = maximum + fast_log(row_exp(columns, x + i, maximum, out + i));
-        for (int64_t j = i; j < i + columns; j++) out[j] = x[j] - shift;
+        real log_sum = fast_log(row_exp(columns, x + i, maximum, out + i));
+        for (int64_t j = i; j < i + columns; j++) out[j] = (x[j] - maximum) - log_sum;
     }
 }
 
@@ -201,29 +221,46 @@ static bool log_sum_exp_shape(struct qkv_tensor *y)
     return true;
 }
 
+static real log_sum_exp(int64_t n, const real *x)
+{
+    real maximum = row_maximum(n, x);
+    if (maximum < (real)INFINITY) return maximum + fast_log(row_exp_sum(n, x, maximum));
+    for (int64_t j = 0; j < n; j++)
+        if (x[j] != x[j]) return x[j];
+    return maximum;
+}
+
 static void log_sum_exp_forward(struct qkv_tensor *y)
 {
     int64_t columns = qkv_columns(y->input[0]);
-    for (int64_t i = 0; i < y->count; i++) {
-        const real *x = (const real *)y->input[0]->value + i * columns;
-        real maximum = row_maximum(columns, x);
-        ((real *)y->value)[i] = maximum + fast_log(row_exp_sum(columns, x, maximum));
-    }
+    for (int64_t i = 0; i < y->count; i++)
+        ((real *)y->value)[i] = log_sum_exp(columns, (const real *)y->input[0]->value + i * columns);
 }
 
-/* dx += e^(x - y) dy */
+/* e^(x - maximum), where infinity - infinity is 0. */
+static inline real exp_below(real x, real maximum)
+{
+    return x == maximum ? 1 : fast_exp(x - maximum);
+}
+
+/* dx += e^(x - max) / sum e^(x - max) dy, with the sum over the row. The result y is no substitute for the maximum and the
+ * sum: its rounding error, which grows with y, would be in the exponent. */
 static void log_sum_exp_backward(struct qkv_tensor *y)
 {
-    const real *value = y->value, *dy = y->gradient;
+    const real *dy = y->gradient;
     int64_t columns = qkv_columns(y->input[0]);
     real *dx = gradient_of(y->input[0]);
     for (int64_t i = 0; i < y->count; i++, dx += columns) {
         const real *x = (const real *)y->input[0]->value + i * columns;
-        for (int64_t j = 0; j < columns; j++) dx[j] += fast_exp(x[j] - value[i]) * dy[i];
+        real maximum = row_maximum(columns, x);
+        double sum = 0;
+        for (int64_t j = 0; j < columns; j++) sum += (double)exp_below(x[j], maximum);
+        real factor = (real)((double)dy[i] / sum);
+        for (int64_t j = 0; j < columns; j++) dx[j] += exp_below(x[j], maximum) * factor;
     }
 }
 
-OP(log_sum_exp, .inputs = 1, .backward_reads = INPUT(0) | RESULT, .shape = RULE(log_sum_exp_shape),
+OP(log_sum_exp, .inputs = 1, .backward_reads = INPUT(0), .shape = RULE(log_sum_exp_shape),
    .forward = log_sum_exp_forward, .backward = log_sum_exp_backward);
 
 /* ---- group_max: y [.., groups] = the maximum of each group of QKV_GROUP columns; the last group
@@ -236,14 +273,17 @@ static bool group_max_shape(struct qkv_tensor *y)
     return true;
 }
 
-/* The maximum of a full group. The loop begins with x[0], though that is `maximum` already: QKV_GROUP steps fill
- * vectors, QKV_GROUP - 1 do not. */
-static inline real group_maximum(const real *x)
+/* The maximum of a group, NaN if any is NaN. Called with a constant for full groups, which fill vectors. */
+static inline real group_maximum(int64_t n, const real *x)
 {
     real maximum = x[0];
-#pragma omp simd reduction(max : maximum)
-    for (int i = 0; i < QKV_GROUP; i++) maximum = x[i] > maximum ? x[i] : maximum;
-    return maximum;
+    int has_nan = 0;
+#pragma omp simd reduction(max : maximum) reduction(| : has_nan)
+    for (int64_t i = 0; i < n; i++) {
+        maximum = x[i] > maximum ? x[i] : maximum;
+        has_nan |= x[i] != x[i];
+    }
+    return has_nan ? (real)NAN : maximum;
 }
 
 static void group_max_forward(struct qkv_tensor *y)
@@ -252,12 +292,12 @@ static void group_max_forward(struct qkv_tensor *y)
     const real *x = y->input[0]->value;
     real *out = y->value;
     for (int64_t i = qkv_rows(y); i > 0; i--, x += rest) {
-        for (int64_t r = 0; r < full; r++, x += QKV_GROUP) *out++ = group_maximum(x);
-        if (rest) *out++ = row_maximum(rest, x);
+        for (int64_t r = 0; r < full; r++, x += QKV_GROUP) *out++ = group_maximum(QKV_GROUP, x);
+        if (rest) *out++ = group_maximum(rest, x);
     }
 }
 
-/* dx += dy of the group, at the first column of the group that has the maximum */
+/* dx += dy of the group, at the first column of the group that has the maximum, or NaN */
 static void group_max_backward(struct qkv_tensor *y)
 {
     int64_t columns = qkv_columns(y->input[0]), groups = qkv_columns(y);
@@ -265,7 +305,7 @@ static void group_max_backward(struct qkv_tensor *y)
     real *dx = gradient_of(y->input[0]);
     for (int64_t i = 0; i < y->count; i++) {
         int64_t at = i / groups * columns + i % groups * QKV_GROUP, last = (i / groups + 1) * columns - 1;
-        while (at < last && x[at] != out[i]) at++;
+        while (at < last && x[at] != out[i] && x[at] == x[at]) at++;
         dx[at] += dy[i];
     }
 }
@@ -297,7 +337,8 @@ static void segment_softmax_forward(struct qkv_tensor *y)
         for (int64_t j = 0; j < columns; j++) {
             real maximum = (real)-INFINITY, sum = 0;
             for (int64_t i = first + j; i < end; i += columns) maximum = x[i] > maximum ? x[i] : maximum;
-            for (int64_t i = first + j; i < end; i += columns) sum += out[i] = fast_exp(x[i] - maximum);
+            for (int64_t i = first + j; i < end; i += columns)
+                sum += out[i] = fast_exp_nonpositive(x[i] - maximum);
             for (int64_t i = first + j; i < end; i += columns) out[i] /= sum;
         }
     }

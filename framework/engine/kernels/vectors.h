@@ -286,32 +286,32 @@ static inline float exp_polynomial(float r)
 }
 
 /* exp(x) = 2^n exp(r) with |r| <= ln 2 / 2 and a polynomial for exp(r) (Cody and Waite 1980). Within 2 units in the last
- * place. */
+ * place, those of subnormal numbers included. */
 static inline float fast_exp(float x)
 {
-    /* Outside these bounds, 2^n overflows or underflows: the result is infinity or 0. NaN cannot be
-     * converted to an integer: the lower bound replaces it, and the last line restores it. */
-    float above = x > -87.3f ? x : -87.3f;
-    float limited = above < 88.72f ? above : 88.72f;
+    /* At these bounds the result is 0 or infinity. NaN cannot be converted to an integer: the lower bound replaces it, and
+     * the last line restores it. */
+    float above = x > -104.0f ? x : -104.0f;
+    float limited = above < 89.0f ? above : 89.0f;
     const float round = 12582912.0f; /* 1.5 * 2^23: adding and subtracting it rounds to an integer */
     float n = fused(limited, 1.44269504f, round) - round;
     /* ln 2 as the difference of two constants, for more digits. */
     float r = fused(n, 2.12194440e-4f, fused(n, -0.693359375f, limited));
     float p = exp_polynomial(r);
-    /* 2^n as a product of two powers, because 2^128 alone would overflow although p * 2^128 need not. */
+    /* 2^n as a product of two powers, because 2^128 and 2^-150 alone would overflow although their products with p need
+     * not. */
     int32_t half = (int32_t)n / 2, rest = (int32_t)n - half;
     union {
         int32_t bits;
         float value;
     } a = {.bits = (half + 127) << 23}, b = {.bits = (rest + 127) << 23};
     float result = p * a.value * b.value;
-    result = x < -87.3f ? 0.0f : result;
-    result = x > 88.72f ? INFINITY : result;
     return x == x ? result : x; /* x, if x is NaN */
 }
 
-/* exp(x) for x <= 0 or NaN: the bits of fast_exp, in two thirds of its operations. Adding n to the exponent of exp(r)
- * multiplies by 2^n, because the result is a normal number; for x > 0 it might not be one. */
+/* exp(x) for x <= 0 or NaN, as softmax needs it: the bits of fast_exp in two thirds of its operations, but 0 in place of
+ * subnormal numbers, with which processors compute slowly. Adding n to the exponent of exp(r) multiplies by 2^n, because the
+ * result is a normal number; for x > 0 it might not be one. */
 static inline float fast_exp_nonpositive(float x)
 {
     float limited = x > -87.3f ? x : -87.3f;
@@ -430,19 +430,23 @@ static inline real fast_sigmoid(real x)
  * Each function adds in one order, which depends on n alone: not on the instruction set and not on the number of threads.
  * The sum of a row is kept in SUM_LANES lanes, or, from 4 SUM_LANES numbers on, in four such groups, of which
  * group g has the numbers 16 g .. 16 g + 15 of every 64. The groups are added as (0 + 1) + (2 + 3), then the
- * lanes by halves (vectors.h). The sum of a column is the sum of the sums of SUM_ROWS rows each. */
+ * lanes by halves (vectors.h). The sum of a column is the sum of the sums of SUM_ROWS rows each; in WIDE_ROWS rows or more
+ * it is a running sum in double. */
 
-#define row_maximum     VARIANT(qkv_, row_maximum)
-#define row_sum         VARIANT(qkv_, row_sum)
-#define row_dot         VARIANT(qkv_, row_dot)
-#define row_squares     VARIANT(qkv_, row_squares)
-#define row_moment      VARIANT(qkv_, row_moment)
-#define row_exp         VARIANT(qkv_, row_exp)
-#define row_exp_sum     VARIANT(qkv_, row_exp_sum)
-#define add_column_sums VARIANT(qkv_, add_column_sums)
+#define row_maximum          VARIANT(qkv_, row_maximum)
+#define row_sum              VARIANT(qkv_, row_sum)
+#define row_sum_above        VARIANT(qkv_, row_sum_above)
+#define row_dot              VARIANT(qkv_, row_dot)
+#define row_squares          VARIANT(qkv_, row_squares)
+#define row_moment           VARIANT(qkv_, row_moment)
+#define row_exp              VARIANT(qkv_, row_exp)
+#define row_exp_sum          VARIANT(qkv_, row_exp_sum)
+#define add_column_sums      VARIANT(qkv_, add_column_sums)
+#define add_wide_column_sums VARIANT(qkv_, add_wide_column_sums)
 
 real row_maximum(int64_t n, const real *x); /* n > 0 */
 real row_sum(int64_t n, const real *x);
+real row_sum_above(int64_t n, const real *x, real shift); /* the sum of x - shift */
 real row_dot(int64_t n, const real *a, const real *b);
 
 /* The sum of (x - mean)^2. */
@@ -467,9 +471,34 @@ static inline void row_softmax(int64_t n, const real *from, real *to)
 
 /* Rows that are added one by one. A running sum of millions of rows would lose precision: once it is large, each added
  * number is rounded to the last digits of the sum. */
-enum { SUM_ROWS = 256 };
+enum { SUM_ROWS = 256, WIDE_ROWS = 1 << 16 };
 
 /* to [columns] += the sum of the rows of x [rows, columns]. ld: numbers from one row to the next. */
 void add_column_sums(int64_t rows, int64_t columns, const real *x, int64_t ld, real *to);
+
+/* A sum in the workspace, which is aligned to a real. */
+typedef double wide_sum __attribute__((aligned(sizeof(real)), may_alias));
+
+/* The same in double, whatever the number of rows. */
+void add_wide_column_sums(int64_t rows, int64_t columns, const real *x, int64_t ld, wide_sum *to);
+
+/* to [columns] += the sum over `rows` rows of a (b - shift) r, row by row: this is row i. sum: workspace for 2 columns
+ * numbers, which is not touched between the rows. */
+static inline void add_product_row(int64_t i, int64_t rows, int64_t columns, const real *restrict a,
+                                   const real *restrict b, real shift, real r, real *restrict sum,
+                                   real *restrict to)
+{
+    bool is_last = i == rows - 1;
+    if (rows >= WIDE_ROWS) {
+        wide_sum *restrict total = (wide_sum *)sum;
+        for (int64_t j = 0; i == 0 && j < columns; j++) total[j] = 0;
+        for (int64_t j = 0; j < columns; j++) total[j] += (double)(a[j] * (b[j] - shift) * r);
+        for (int64_t j = 0; is_last && j < columns; j++) to[j] += (real)total[j];
+        return;
+    }
+    if (i % SUM_ROWS == 0) memset(sum, 0, (size_t)columns * sizeof(real));
+    for (int64_t j = 0; j < columns; j++) sum[j] += a[j] * (b[j] - shift) * r;
+    if (i % SUM_ROWS == SUM_ROWS - 1 || is_last) accumulate(columns, 1, sum, to);
+}
 
 #endif
