@@ -1,7 +1,8 @@
 /* The flash kernel of fused attention (Dao et al. 2022): tiles of queries by keys that stay in the cache,
  * and an online softmax, which rescales when a larger score appears (Milakov and Gimelshein 2018). Of
- * each row i it keeps only L_i, the logarithm of the sum of exponentials. Backward recomputes w = exp(s -
- * L) from the scores s, and the dropout mask, which is a function of the index of the pair in the ragged block. */
+ * each row i it keeps only m_i, the largest score, and 1 / S_i, with S_i the sum of exp(s - m_i). Backward recomputes w =
+ * exp(s - m) / S from the scores s, and the dropout mask, which is a function of the index of the pair in the ragged block.
+ * (The paper keeps L = m + log S, whose rounding error grows with m: w = exp(s - L) would be wrong by as much.) */
 #include "graph/attention_rule.h"
 #include "kernels/attention.h"
 
@@ -22,7 +23,7 @@ struct tile {
 struct workspace {
     real *scores, *gradients; /* [rows, keys of a tile] */
     real *maximum, *sum;      /* forward [rows]: largest score and sum of exponentials, so far */
-    real *log_sum, *dot;      /* backward [rows], in the same memory: L and do . o */
+    real *dot;                /* backward [rows], in the same memory: do . o */
     real *work;               /* of tile_scores */
 };
 
@@ -46,16 +47,15 @@ static struct workspace workspace_of(const struct qkv_tensor *y, const struct at
     workspace.gradients = workspace.scores + sizes.rows * sizes.keys;
     workspace.maximum = workspace.gradients + sizes.rows * sizes.keys;
     workspace.sum = workspace.maximum + sizes.rows;
-    workspace.log_sum = workspace.maximum;
     workspace.dot = workspace.sum;
     workspace.work = workspace.sum + sizes.rows;
     return workspace;
 }
 
-/* L: [H, query rows] */
+/* m and 1 / S: [H, query rows, 2] */
 static int64_t flash_saved(const struct attention *a)
 {
-    return a->query_rows * a->heads;
+    return 2 * a->query_rows * a->heads;
 }
 
 static int64_t flash_scratch(const struct attention *a)
@@ -64,10 +64,11 @@ static int64_t flash_scratch(const struct attention *a)
     return distance_count(a) + 2 * sizes.rows * (sizes.keys + 1) + sizes.work;
 }
 
-static real *log_sums(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                      const struct block *b)
+/* m and 1 / S of row i of a block. */
+static real *kept_of(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
+                     const struct block *b, int64_t i)
 {
-    return (real *)y->saved + head->index * a->query_rows + head->sentence.query + b->row;
+    return (real *)y->saved + 2 * (head->index * a->query_rows + head->sentence.query + b->row + i);
 }
 
 /* ---- visiting tiles ---- */
@@ -209,15 +210,18 @@ static void tile_forward(struct qkv_tensor *y, const struct attention *a, const 
                  a->value + head->value + tile.first * a->value_ld, a->value_ld, true, out, a->out_ld);
 }
 
-/* A row without visible keys is 0, and its L is infinite: its recomputed weights are 0. */
+/* A row without visible keys is 0, and so are its recomputed weights. */
 static void end_forward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
                         const struct block *b, const struct workspace *workspace)
 {
-    real *out = (real *)y->value + head->out + b->row * a->out_ld, *kept = log_sums(y, a, head, b);
+    real *out = (real *)y->value + head->out + b->row * a->out_ld;
     for (int64_t i = 0; i < b->rows; i++) {
-        real sum = workspace->sum[i], inverse = sum > 0 ? 1 / sum : 0;
-        for (int64_t d = 0; d < a->value_width; d++) out[i * a->out_ld + d] *= inverse;
-        kept[i] = sum > 0 ? workspace->maximum[i] + fast_log(sum) : (real)INFINITY;
+        real *kept = kept_of(y, a, head, b, i);
+        struct span span[2];
+        visible_spans(a, head, b, (struct tile){0, head->sentence.keys}, i, span);
+        kept[0] = workspace->maximum[i];
+        kept[1] = inverse_sum(workspace->sum[i], span);
+        for (int64_t d = 0; d < a->value_width; d++) out[i * a->out_ld + d] *= kept[1];
     }
 }
 
@@ -230,29 +234,30 @@ static void flash_forward(struct qkv_tensor *y, const struct attention *a)
 
 /* ---- backward ---- */
 
-/* Turns the scores of row i into weights; log_sum is its L. */
+/* Turns the scores of row i into weights. */
 static void recompute_weights(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                              const struct block *b, struct tile tile, int64_t i, real log_sum, real *row)
+                              const struct block *b, struct tile tile, int64_t i, real *row)
 {
+    const real *kept = kept_of(y, a, head, b, i);
     struct span span[2];
     finish_scores(y, a, head, b, tile, i, row);
     visible_spans(a, head, b, tile, i, span);
-    for (int k = 0; k < 2; k++) span_exp(span[k], row, log_sum, row);
+    for (int k = 0; k < 2; k++) {
+        span_exp(span[k], row, kept[0], row);
+        for (int64_t j = span[k].from; j < span[k].to; j++) row[j] *= kept[1];
+    }
     zero_hidden(tile.count, span, row);
 }
 
-/* Sets L and do . o of each row. With and without dropout, do_i . o_i is the sum of w_ij dw_ij over all keys j of
+/* Sets do . o of each row. With and without dropout, do_i . o_i is the sum of w_ij dw_ij over all keys j of
  * row i, which ds needs and of which a tile has only a part. */
 static void begin_backward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
                            const struct block *b, const struct workspace *workspace)
 {
     int64_t at = head->out + b->row * a->out_ld;
     const real *out = (const real *)y->value + at, *dout = (const real *)y->gradient + at;
-    const real *kept = log_sums(y, a, head, b);
-    for (int64_t i = 0; i < b->rows; i++) {
-        workspace->log_sum[i] = kept[i];
+    for (int64_t i = 0; i < b->rows; i++)
         workspace->dot[i] = row_dot(a->value_width, out + i * a->out_ld, dout + i * a->out_ld);
-    }
 }
 
 /* Replaces du, which `ds` holds at first, by ds, and the weights w by u, the weights after dropout (see tile_backward). */
@@ -291,7 +296,7 @@ static void tile_backward(struct qkv_tensor *y, const struct attention *a, const
                 workspace->gradients, n, workspace->work);
     for (int64_t i = 0; i < b->rows; i++) {
         real *row = workspace->scores + i * n, *ds = workspace->gradients + i * n;
-        recompute_weights(y, a, head, b, tile, i, workspace->log_sum[i], row);
+        recompute_weights(y, a, head, b, tile, i, row);
         if (a->drops) tile_words(&dropper, head, b, tile, i, words);
         row_backward(a, &dropper, n, workspace->dot[i], words, row, ds);
         for (int64_t j = 0; table && j < n; j++) table[tile.first - position - i + j] += inverse * ds[j];
@@ -321,12 +326,11 @@ static void flash_backward(struct qkv_tensor *y, const struct attention *a)
 static void unpack_tile(struct qkv_tensor *y, const struct attention *a, const struct head *head,
                         const struct block *b, struct tile tile, const struct workspace *workspace)
 {
-    const real *kept = log_sums(y, a, head, b);
     real *to = (real *)y->weights + head->ragged + b->row * head->sentence.keys + tile.first;
     compute_scores(a, head, b, tile, workspace);
     for (int64_t i = 0; i < b->rows; i++) {
         real *row = workspace->scores + i * tile.count;
-        recompute_weights(y, a, head, b, tile, i, kept[i], row);
+        recompute_weights(y, a, head, b, tile, i, row);
         memcpy(to + i * head->sentence.keys, row, (size_t)tile.count * sizeof(real));
     }
 }
