@@ -301,7 +301,7 @@ static int wait_for(const sigset_t *signals, const struct sweep_progress *progre
 }
 
 /* Trains the waiting runs, and resumes those that have a checkpoint. Whenever a run ends, the next one starts. The first signal
- * (SIGINT, SIGTERM, SIGHUP) is passed on to all runs, which then save a checkpoint and end; no more runs are started. Sets
+ * (SIGINT, SIGTERM, SIGHUP; not one that is ignored when the command starts) is passed on to all runs, which then save a checkpoint and end; no more runs are started. Sets
  * *interrupted to that signal; 0: none. */
 static enum qkv_status sweep_train(struct sweep *sweep, int *interrupted, struct qkv_error *error)
 {
@@ -310,10 +310,11 @@ static enum qkv_status sweep_train(struct sweep *sweep, int *interrupted, struct
     sigemptyset(&action.sa_mask);
     sigaction(SIGCHLD, &action, &before);
     sigemptyset(&waited);
-    sigaddset(&waited, SIGINT);
-    sigaddset(&waited, SIGTERM);
-    sigaddset(&waited, SIGHUP);
     sigaddset(&waited, SIGCHLD);
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction now;
+    for (int i = 0; i < 3; i++)
+        if (!sigaction(numbers[i], NULL, &now) && now.sa_handler != SIG_IGN) sigaddset(&waited, numbers[i]);
     sigprocmask(SIG_BLOCK, &waited, &mask);
     struct sweep_progress progress = {.bar = {.file = stderr}};
     if (!sweep->quiet) progress.bar = progress_bar_on(stderr);

@@ -85,7 +85,8 @@ Test(sweep, goes_on_after_an_interruption_as_if_there_had_been_none)
         "c.yaml -g training.learning_rate=1e-3,3e-3,5e-3 -j 2 -q -s training.updates=3000 -s "
         "training.logging_freq=10 -s training.validation_freq=1000";
     struct outcome outcome =
-        run("{ '%s' sweep %s -o s & pid=$!; until grep -q train s/learning_rate=1e-3,seed=42/metrics.jsonl "
+        run("{ env --default-signal=INT '%s' sweep %s -o s & pid=$!; until grep -q train "
+            "s/learning_rate=1e-3,seed=42/metrics.jsonl "
             "&& grep -q train s/learning_rate=3e-3,seed=42/metrics.jsonl || ! kill -0 $pid; do :; done "
             "2>/dev/null; kill -INT $pid; wait $pid; }",
             QKV_BINARY, arguments);

@@ -187,11 +187,12 @@ Test(train, resume_refuses_another_text)
 
 /* ---- signals and failures ---- */
 
-/* Starts an endless training, sends it a signal once it has validated, and waits for its end. */
+/* Starts an endless training, sends it a signal (a shell ignores SIGINT in the background unless told otherwise) once it has validated, and waits for its end. */
 static struct outcome interrupt(const char *signal, const char *options)
 {
     return run(
-        "'%s' train c.yaml " ENDLESS " %s >train.out 2>train.err & pid=$!; until grep -q validation "
+        "env --default-signal=INT '%s' train c.yaml " ENDLESS
+        " %s >train.out 2>train.err & pid=$!; until grep -q validation "
         "run/metrics.jsonl || ! kill -0 $pid; do :; done 2>/dev/null; kill -%s $pid; wait $pid; code=$?; "
         "cat train.out && cat train.err >&2; exit $code",
         QKV_BINARY, options, signal);
@@ -237,6 +238,62 @@ Test(train, a_run_is_trained_by_one_process_at_a_time)
     cr_expect_str_eq(outcome.error, BUSY BUSY);
 }
 
+/* The folder is moved while it trains, and another run begins in its place. */
+Test(train, a_run_whose_folder_is_moved_writes_into_no_other_run)
+{
+    enter(tiny_task("moved"));
+    struct outcome outcome =
+        run("qkv train c.yaml -q -s training.model_dir=alone && { '%s' train c.yaml " ENDLESS
+            " -q & } && pid=$!; "
+            "until grep -q validation run/metrics.jsonl || ! kill -0 $pid; do :; done 2>/dev/null; mv run "
+            "moved && "
+            "qkv train c.yaml -q; echo $?; wait $pid; echo $?; qkv inspect moved >/dev/null; echo $?",
+            QKV_BINARY);
+    cr_expect_str_eq(outcome.output, "0\n2\n0\n", "%s", outcome.error);
+    cr_expect(shows(outcome.error,
+                    "qkv: run: this folder was moved, replaced or removed while the run was trained in it"),
+              "%s", outcome.error);
+    run_ok("cmp alone/last.safetensors run/last.safetensors && cmp alone/best.safetensors "
+           "run/best.safetensors && "
+           "test $(wc -l <alone/metrics.jsonl) = $(wc -l <run/metrics.jsonl) && test $(ls alone | wc -l) = "
+           "$(ls run | wc -l)");
+}
+
+/* As in a script's background job. */
+Test(train, a_signal_that_is_ignored_at_the_start_stays_ignored)
+{
+    static const char *const names[] = {"INT", "TERM", "HUP"};
+    enter(tiny_task("ignored"));
+    for (int i = 0; i < 3; i++) {
+        struct outcome outcome =
+            run("trap '' %s; '%s' train c.yaml " ENDLESS " -q --overwrite & pid=$!; until grep -q validation "
+                "run/metrics.jsonl || ! kill -0 $pid; do :; done 2>/dev/null; kill -%s $pid; n=$(grep -c "
+                "validation run/metrics.jsonl); until test $(grep -c validation run/metrics.jsonl) -gt $((n "
+                "+ 1)) || ! "
+                "kill -0 $pid; do :; done 2>/dev/null; kill -KILL $pid && echo trained on; wait $pid",
+                names[i], QKV_BINARY, names[i]);
+        cr_expect_str_eq(outcome.output, "trained on\n", "%s: %s", names[i], outcome.error);
+    }
+}
+
+Test(train, overwrite_replaces_only_what_a_run_has_written)
+{
+    static const char *const names[] = {"config.yaml",   "best.safetensors",  "update-100.safetensors",
+                                        "metrics.jsonl", "source.vocabulary", "source.codes"};
+    enter(tiny_task("foreign"));
+    for (int i = 0; i < 6; i++) {
+        run_ok("rm -rf run && mkdir run && echo 'name: mine and precious' >run/%s", names[i]);
+        cr_expect(refused(
+            run("qkv train c.yaml --overwrite"),
+            format("qkv: run/%s: no run of qkv wrote this file, so --overwrite does not replace it: move it, "
+                   "or choose another training.model_dir",
+                   names[i])));
+        cr_expect_str_eq(read_file(format("run/%s", names[i]), NULL), "name: mine and precious\n");
+    }
+    run_ok("rm -rf run && qkv train c.yaml -q && touch run/note && qkv train c.yaml -q --overwrite && test "
+           "-e run/note");
+}
+
 /* What a process that is killed while it begins leaves: every file that it writes before the first checkpoint. Each
  * message says what to do, and doing so works. */
 Test(train, a_run_killed_before_its_first_checkpoint_can_be_started_again)
@@ -273,6 +330,20 @@ Test(train, refuses_files_of_a_run_that_are_not_regular)
         }
     }
     run_ok("qkv train c.yaml --resume -q");
+}
+
+Test(train, names_the_update_whose_learning_rate_makes_parameters_infinite)
+{
+    static const char *const optimizers[] = {"adam", "adamw", "sgd"};
+    enter(tiny_task("infinite"));
+    for (int i = 0; i < 3; i++) {
+        struct outcome outcome = run("qkv train c.yaml -q --overwrite -s training.optimizer=%s -s "
+                                     "training.updates=1 -s training.learning_rate=1e300",
+                                     optimizers[i]);
+        cr_expect(fails(outcome, 1,
+                        "qkv: update 1: the learning rate 1e+300 makes parameters infinite, first in "));
+        cr_expect(shows(outcome.error, "; lower training.learning_rate, or set training.clip_grad_norm"));
+    }
 }
 
 Test(train, stops_when_the_loss_is_not_finite)

@@ -64,8 +64,8 @@ static void on_stop(int number)
     errno = saved;
 }
 
-/* SIGHUP stays ignored under nohup, so that training outlives the terminal. SIGPIPE is ignored, because training should not end
- * when stderr is closed. */
+/* A signal that is ignored when the command starts stays ignored: SIGHUP under nohup, so that training outlives the terminal,
+ * and SIGINT in a background job of a script. SIGPIPE is ignored, because training should not end when stderr is closed. */
 static void handle_signals(const struct train_view *view)
 {
     struct sigaction end = {.sa_handler = on_end}, before;
@@ -74,11 +74,10 @@ static void handle_signals(const struct train_view *view)
     replaces_block = view->is_live;
     sigemptyset(&end.sa_mask);
     sigemptyset(&stop.sa_mask);
-    sigaction(SIGINT, &end, NULL);
-    sigaction(SIGTERM, &end, NULL);
-    if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &end, NULL);
-    if (replaces_block && !sigaction(SIGTSTP, NULL, &before) && before.sa_handler != SIG_IGN)
-        sigaction(SIGTSTP, &stop, NULL);
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP};
+    for (int i = 0; i < (replaces_block ? 4 : 3); i++)
+        if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
+            sigaction(numbers[i], numbers[i] == SIGTSTP ? &stop : &end, NULL);
     signal(SIGPIPE, SIG_IGN);
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/choices.h"
 #include "core/system.h"
+#include "graph/internal.h"
 #include "kernels/registry.h"
 
 #include <math.h>
@@ -243,10 +244,14 @@ static void update_range(void *context, int range)
     const struct step *step = context;
     int64_t start = (int64_t)range * RANGE, end = start + range_length(step, start);
     struct qkv_rate_stretch part;
+    bool finite = true;
     for (int64_t i = start; i < end; i += part.end) {
         part = stretch_at(step->optimizer, i, end);
-        if (part.rate > 0) update_stretch(step, i, part.end, part.rate);
+        if (!(part.rate > 0)) continue;
+        update_stretch(step, i, part.end, part.rate);
+        finite &= qkv_numbers_are_finite(step->optimizer->state.dtype, step->values, i, part.end);
     }
+    step->optimizer->squares[range] = finite ? 0 : (double)INFINITY;
 }
 
 /* Weight of the values after update `t` in their moving average: 1 - min(decay, (1 + t) / (10 + t)). The first averages
@@ -299,7 +304,7 @@ double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters
     step.update = make_update(optimizer, norm_of_clipped, learning_rate);
     step.average_weight = average_weight(optimizer->options.ema, optimizer->state.updates);
     qkv_workers_run(workers, ranges, update_range, &step);
-    return norm;
+    return norm_of(optimizer) > 0 ? (double)INFINITY : norm;
 }
 
 void qkv_optimizer_swap_average(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters)

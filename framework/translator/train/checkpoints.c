@@ -174,7 +174,8 @@ int qkv_training_texts(const struct training *training, struct qkv_trained_text 
     return count;
 }
 
-/* Writes a checkpoint to the file `name` of the run folder. */
+/* Writes a checkpoint to the file `name` of the run folder. The file is begun in a folder that was locked a moment before; it
+ * cannot get its name in another one, because it is renamed within its folder. */
 static enum qkv_status save(struct training *training, const char *name, enum kind kind,
                             struct qkv_error *error)
 {
@@ -189,16 +190,18 @@ static enum qkv_status save(struct training *training, const char *name, enum ki
     qkv_schedule_save(&training->schedule, &state);
     /* A checkpoint without the state of the optimizer holds the moving average, if there is one, in place of the parameters. */
     if (kind != RESUMABLE) qkv_optimizer_swap_average(&training->optimizer, parameters);
-    enum qkv_status status;
-    if (!path)
+    enum qkv_status status = qkv_run_folder_is_locked(training, error);
+    if (!status && !path)
         status = qkv_no_memory(error);
-    else if (kind == HALF)
+    else if (!status && kind == HALF)
         status = qkv_checkpoint_save_half(path, parameters, &state, error);
-    else
+    else if (!status)
         status = qkv_checkpoint_save(path, parameters, kind == RESUMABLE ? &training->optimizer.state : NULL,
                                      &state, error);
     if (kind != RESUMABLE) qkv_optimizer_swap_average(&training->optimizer, parameters);
     qkv_state_release(&state);
+    struct qkv_error moved;
+    if (status && qkv_run_folder_is_locked(training, &moved)) *error = moved; /* the reason */
     return status;
 }
 
@@ -214,23 +217,21 @@ static bool is_listed(const struct progress *progress, enum kept_in list, int64_
 static enum qkv_status prune(const struct training *training, struct qkv_error *error)
 {
     const struct progress *progress = &training->progress;
-    DIR *folder = opendir(training->folder);
-    if (!folder) return qkv_error_set(error, "%s: %s", training->folder, strerror(errno));
     enum qkv_status status = QKV_OK;
-    for (struct dirent *entry; !status && (errno = 0, entry = readdir(folder));) {
+    rewinddir(training->lock);
+    for (struct dirent *entry; !status && (errno = 0, entry = readdir(training->lock));) {
         const char *name = entry->d_name;
         int64_t update = qkv_numbered_update(name, NUMBERED_UPDATE),
                 snapshot = qkv_numbered_update(name, NUMBERED_SNAPSHOT);
         bool is_old =
             update >= 0 && !is_listed(progress, KEPT_BEST, update) && !is_listed(progress, KEPT_LAST, update);
         bool is_old_snapshot = snapshot >= 0 && !is_listed(progress, KEPT_SNAPSHOTS, snapshot);
-        if ((is_old || is_old_snapshot) && unlinkat(dirfd(folder), name, 0) != 0)
+        if ((is_old || is_old_snapshot) && unlinkat(dirfd(training->lock), name, 0) != 0)
             status =
                 qkv_error_set(error, "%s/%s: cannot be removed: %s", training->folder, name, strerror(errno));
     }
     if (!status && errno)
         status = qkv_error_set(error, "%s: cannot be read: %s", training->folder, strerror(errno));
-    closedir(folder);
     return status;
 }
 
@@ -438,6 +439,7 @@ enum qkv_status qkv_final_average(struct training *training, struct qkv_train_av
     struct qkv_error inner;
     int64_t count = count_of(training);
     if (!count) return QKV_OK;
+    if (qkv_run_folder_is_locked(training, error)) return QKV_INVALID;
     const char *path = path_of_average(training);
     if (!path) return qkv_no_memory(error);
     enum qkv_status status =
@@ -501,7 +503,7 @@ static enum qkv_status restore_average(struct training *training, struct qkv_err
         training->kept_average.checkpoints = count_of(training);
         return QKV_OK;
     }
-    if (unlink(path) != 0)
+    if (unlinkat(dirfd(training->lock), QKV_RUN_AVERAGE, 0) != 0)
         return errno == ENOENT ? QKV_OK
                                : qkv_error_set(error, "%s: cannot be removed: %s", path, strerror(errno));
     if (!is_wanted && listener && listener->notice)

@@ -8,8 +8,10 @@
 #include "core/system.h"
 
 #include <cjson/cJSON.h>
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +58,24 @@ static bool is_temporary(const char *name)
     return is_run_file(final_name);
 }
 
+/* Whether a file of the folder, which has the name of one of a run, was written by qkv: the folder has the file of the format;
+ * or else by its beginning, or, where that is not special, by the files that a run writes before it. */
+static bool is_written_by_qkv(int folder, const char *name)
+{
+    char begin[4096] = "";
+    bool is_model = ends_in(name, ".safetensors"), is_vocabulary = ends_in(name, ".vocabulary"),
+         is_format = !strcmp(name, QKV_RUN_FORMAT_FILE);
+    if (!is_format && is_written_by_qkv(folder, QKV_RUN_FORMAT_FILE)) return true;
+    if (!is_model && !is_vocabulary && !is_format) /* config.yaml comes after the format */
+        return strcmp(name, QKV_RUN_CONFIG) && is_written_by_qkv(folder, QKV_RUN_SOURCE);
+    int descriptor = openat(folder, name, O_RDONLY | O_CLOEXEC);
+    ssize_t size = descriptor < 0 ? 0 : read(descriptor, begin, sizeof begin - 1);
+    if (descriptor >= 0) close(descriptor);
+    if (is_format) return isdigit((unsigned char)begin[0]);
+    if (is_vocabulary) return !strncmp(begin, "<unk>\n", 6);
+    return size > 8 && strstr(begin + 8, "\"qkv."); /* behind the size of the header */
+}
+
 /* What a folder holds of a run. */
 struct contents {
     char name[NAME_MAX + 1]; /* of one of its files; "": none */
@@ -80,6 +100,11 @@ static enum qkv_status list_run_files(struct training *training, struct contents
         contents->has_model = contents->has_model || ends_in(name, ".safetensors");
         const char *path = file_of(training, name);
         status = path ? qkv_file_check(path, error) : qkv_no_memory(error);
+        if (!status && training->options->overwrite && !is_written_by_qkv(dirfd(folder), name))
+            status = qkv_error_set(error,
+                                   "%s: no run of qkv wrote this file, so --overwrite does not replace it: "
+                                   "move it, or choose another training.model_dir",
+                                   path);
     }
     if (!status && errno)
         status = qkv_error_set(error, "%s: cannot be read: %s", training->folder, strerror(errno));
@@ -120,6 +145,19 @@ enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error
         folder, name, QKV_RUN_LAST);
 }
 
+enum qkv_status qkv_run_folder_is_locked(const struct training *training, struct qkv_error *error)
+{
+    struct stat locked, there;
+    if (!fstat(dirfd(training->lock), &locked) && !stat(training->folder, &there) &&
+        locked.st_dev == there.st_dev && locked.st_ino == there.st_ino)
+        return QKV_OK;
+    return qkv_error_set(error,
+                         "%s: this folder was moved, replaced or removed while the run was trained in it, so "
+                         "training stops; a folder that was moved holds what was saved before: continue it "
+                         "with --resume and its new name as training.model_dir",
+                         training->folder);
+}
+
 enum qkv_status qkv_run_folder_lock(struct training *training, struct qkv_error *error)
 {
     if (!training->options->resume && qkv_folder_make(training->folder, error)) return QKV_INVALID;
@@ -128,7 +166,8 @@ enum qkv_status qkv_run_folder_lock(struct training *training, struct qkv_error 
         return qkv_error_set(error, "%s: cannot be opened: %s", training->folder, strerror(errno));
     /* On a file system without locks flock fails with another code; training then runs without a lock. */
     if (flock(dirfd(training->lock), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-        return qkv_run_folder_check(training, error);
+        return qkv_run_folder_is_locked(training, error) ? QKV_INVALID
+                                                         : qkv_run_folder_check(training, error);
     return qkv_error_set(error,
                          "%s: another process trains this run now; wait for it, or choose another "
                          "training.model_dir",
@@ -142,10 +181,9 @@ enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error
     for (struct dirent *entry; !status && (errno = 0, entry = readdir(training->lock));) {
         bool of_old_run = is_run_file(entry->d_name) && !training->options->resume;
         if (!of_old_run && !is_temporary(entry->d_name)) continue;
-        const char *path = file_of(training, entry->d_name);
-        if (!path) return qkv_no_memory(error);
-        if (unlink(path) != 0)
-            status = qkv_error_set(error, "%s: cannot be removed: %s", path, strerror(errno));
+        if (unlinkat(dirfd(training->lock), entry->d_name, 0) != 0)
+            status = qkv_error_set(error, "%s/%s: cannot be removed: %s", training->folder, entry->d_name,
+                                   strerror(errno));
     }
     if (!status && errno)
         status = qkv_error_set(error, "%s: cannot be read: %s", training->folder, strerror(errno));
@@ -233,10 +271,12 @@ enum qkv_status qkv_run_folder_trim_metrics(struct training *training, struct qk
     return qkv_error_set(error, "%s: cannot be read: %s", path, strerror(code));
 }
 
-/* Appends a complete line or nothing: on a full disk, truncates the file to its old length. */
-static int append_line(const char *path, const char *text)
+/* Appends a complete line to metrics.jsonl or nothing: on a full disk, truncates the file to its old length. */
+static int append_line(const struct training *training, const char *text)
 {
-    FILE *file = fopen(path, "ab");
+    int descriptor =
+        openat(dirfd(training->lock), QKV_RUN_METRICS, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "ab");
     if (!file) return errno;
     off_t before = fseeko(file, 0, SEEK_END) ? -1 : ftello(file);
     int code = fprintf(file, "%s\n", text) < 0 || fflush(file) ? errno : 0;
@@ -281,8 +321,8 @@ enum qkv_status qkv_log_write(struct training *training, const struct log_line *
 {
     char *text = line->complete ? cJSON_PrintUnformatted(line->object) : NULL;
     cJSON_Delete(line->object);
-    int code = text ? append_line(training->metrics, text) : ENOMEM;
+    int code = text ? append_line(training, text) : ENOMEM;
     cJSON_free(text);
-    if (!code) return QKV_OK;
+    if (!code) return qkv_run_folder_is_locked(training, error);
     return qkv_error_set(error, "%s: cannot be written: %s", training->metrics, strerror(code));
 }

@@ -147,6 +147,9 @@ enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error
 /* Makes the folder, unless the run is resumed, and locks it against other processes. */
 enum qkv_status qkv_run_folder_lock(struct training *training, struct qkv_error *error);
 
+/* Fails if the path of the run leads no longer to the folder that was locked: it may lead to another run. */
+enum qkv_status qkv_run_folder_is_locked(const struct training *training, struct qkv_error *error);
+
 /* Removes the files of an old run, and temporary files that a killed process left. Where the run is resumed,
  * only the temporary files. Other files stay. */
 enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error *error);

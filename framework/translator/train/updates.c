@@ -307,10 +307,15 @@ enum qkv_status qkv_training_update(struct training *training, struct update_sum
     sums->norm = qkv_optimizer_step(&training->optimizer, &training->model->parameters, training->workers,
                                     blocks, gradients, 1.0 / (double)sums->tokens, rate);
     if (!isfinite(sums->norm)) {
-        const struct qkv_parameter *parameter =
-            qkv_parameters_find_not_finite(&training->model->parameters, gradients[0]);
-        qkv_error_set(&inner, "the gradient is not finite, first in %s",
-                      parameter ? parameter->name : "its norm");
+        const struct qkv_parameters *parameters = &training->model->parameters;
+        const struct qkv_parameter *parameter = qkv_parameters_find_not_finite(parameters, gradients[0]),
+                                   *grown = qkv_parameters_find_not_finite(parameters, parameters->values);
+        if (!parameter && grown)
+            qkv_error_set(&inner, "the learning rate %g makes parameters infinite, first in %s", rate,
+                          grown->name);
+        else
+            qkv_error_set(&inner, "the gradient is not finite, first in %s",
+                          parameter ? parameter->name : "its norm");
         return qkv_training_diverged(progress->update + 1, &inner, error);
     }
     progress->update++;

@@ -169,7 +169,8 @@ QKV_API enum qkv_status qkv_optimizer_init(struct qkv_optimizer *optimizer,
  * sum, clipped by value but not by norm; the other blocks hold partial sums.
  *
  * Returns the norm before clipping. If it is not finite, training has diverged: parameters and moments have not changed, so
- * that they can still be saved. Returns NaN, and changes nothing, if the learning rate is not finite, there are no blocks,
+ * that they can still be saved; but if the learning rate has made a parameter that is not frozen infinite, the result is
+ * infinity, and the change stays. Returns NaN, and changes nothing, if the learning rate is not finite, there are no blocks,
  * or the optimizer was made for other parameters. */
 QKV_API double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters,
                                   struct qkv_workers *workers, int blocks, void *const *gradients,
