@@ -21,7 +21,7 @@ Test(generate_errors, of_usage)
                  "-o FOLDER is missing (usage: qkv generate TASK -o FOLDER [options])");
     expect_error(run("qkv generate -o '%s'", folder),
                  "TASK is missing (usage: qkv generate TASK -o FOLDER [options])");
-    expect_error(run("qkv generate sort -o ''"), "the name of the output folder is empty");
+    expect_error(run("qkv generate sort -o ''"), "--output is empty, but needs a FOLDER");
     expect_error(run("qkv generate sort -o '%s' --shortest 30", folder),
                  "--longest is 25 and --longest-test 30, but must be at least --shortest (30)");
     expect_error(run("qkv generate sort -o '%s' --symbols 0", folder),

@@ -186,7 +186,6 @@ static void expect_slice(const struct bound *b, const struct qkv_parameter *p, d
 Test(parameters, a_gradient_needs_the_name_of_a_parameter)
 {
     struct bound b;
-    struct qkv_error error = {""};
     bind(&b, false);
     cr_expect_eq(qkv_parameters_read_gradient(&b.three.parameters, b.gradients, "nobody", NULL, &error),
                  QKV_INVALID);

@@ -74,6 +74,20 @@ Test(consumer, is_built_by_pkg_config)
     cr_expect_null(strstr(alone, "libqkv"), "%s", alone);
 }
 
+/* A machine with run-time packages alone has no .pc files of the libraries that qkv uses. */
+Test(consumer, needs_no_other_package_of_pkg_config)
+{
+    const char *folder = installed("pkg_only");
+    for (int i = 0; i < 2; i++) {
+        const char *package = i ? "qkv-engine" : "qkv";
+        char *flags = run_ok("cd '%s/prefix' && PKG_CONFIG_LIBDIR=$(dirname $(find . -name qkv.pc)) "
+                             "pkg-config --cflags --libs %s "
+                             "| tr ' ' '\\n' | grep -v '^-[IL]' | tr -d '\\n'",
+                             folder, package);
+        cr_expect_str_eq(flags, format("-l%s", package));
+    }
+}
+
 /* Linking everything statically needs what each library needs in turn. Pango and Cairo are loaded when a picture is
  * drawn. */
 Test(consumer, gets_all_libraries_from_pkg_config)

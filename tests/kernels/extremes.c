@@ -2,12 +2,6 @@
  * right values are closed forms: softmax does not change if a number is added to all of a row. */
 #include "numbers.h"
 
-#include "qkv/graph.h"
-
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdlib.h>
-
 /* Calls `test` in float32 with each variant, and in float64. */
 static void in_every_variant(void (*test)(struct qkv_graph *graph, const char *name))
 {
@@ -19,9 +13,8 @@ static void in_every_variant(void (*test)(struct qkv_graph *graph, const char *n
     }
 }
 
-static void run(struct qkv_graph *graph, struct qkv_tensor *y)
+static void differentiate(struct qkv_graph *graph, struct qkv_tensor *y)
 {
-    struct qkv_error error = {""};
     qkv_forward(graph);
     qkv_backward(graph, y, NULL);
     cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
@@ -55,7 +48,7 @@ static void shift_logits(struct qkv_graph *graph, const char *name)
         qkv_tensor_write(x, values);
         qkv_tensor_write(unit, &one);
         for (int k = 0; k < 3; k++) {
-            run(graph, loss[k]);
+            differentiate(graph, loss[k]);
             expect_near(name, qkv_tensor_op(loss[k]), shift, qkv_tensor_scalar(loss[k]),
                         LOG_SUM - 0.9 * LOGITS[LABEL] + 0.1 * 0.75);
             qkv_tensor_read_gradient(x, out);
@@ -66,7 +59,7 @@ static void shift_logits(struct qkv_graph *graph, const char *name)
         qkv_tensor_read(logs, out);
         for (int j = 0; j < CLASSES; j++)
             expect_near(name, "log_softmax", shift, out[j], LOGITS[j] - LOG_SUM);
-        run(graph, qkv_log_sum_exp(graph, x));
+        differentiate(graph, qkv_log_sum_exp(graph, x));
         qkv_tensor_read_gradient(x, out);
         for (int j = 0; j < CLASSES; j++)
             expect_near(name, "gradient of log_sum_exp", shift, out[j], exp(LOGITS[j] - LOG_SUM));
@@ -95,7 +88,7 @@ static void equal_scores(struct qkv_graph *graph, const char *name)
             qkv_tensor_write(q, query);
             qkv_tensor_write(k, key);
             qkv_tensor_write(v, value);
-            run(graph, y);
+            differentiate(graph, y);
             qkv_tensor_read_gradient(v, dv);
             expect_near(name, "attention", score, qkv_tensor_scalar(y), 2);
             for (int j = 0; j < 3; j++)
@@ -121,7 +114,7 @@ static void remove_classes(struct qkv_graph *graph, const char *name)
                       *b = qkv_variable(graph, QKV_SHAPE(ALL));
     struct qkv_tensor *loss = qkv_linear_cross_entropy(graph, x, weight, b, false, &label, 0, 1);
     qkv_tensor_write(b, bias);
-    run(graph, loss);
+    differentiate(graph, loss);
     expect_near(name, "loss of two classes", 0, qkv_tensor_scalar(loss), log(2));
     qkv_tensor_read_gradient(b, bias);
     expect_near(name, "gradient of a removed class", 0, bias[0], 0);
@@ -175,7 +168,7 @@ static void limits_of_exp(struct qkv_graph *graph, const char *name)
     double found[COUNT];
     struct qkv_tensor *x = qkv_variable(graph, QKV_SHAPE(COUNT)), *y = qkv_exp(graph, x);
     qkv_tensor_write(x, X);
-    run(graph, y);
+    differentiate(graph, y);
     qkv_tensor_read(y, found);
     for (int i = 0; i < COUNT; i++)
         cr_expect(found[i] == RIGHT[i] || fabs(found[i] - RIGHT[i]) <= 3e-7 * RIGHT[i] + 0x1p-149,

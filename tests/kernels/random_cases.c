@@ -193,7 +193,7 @@ static void compare_nan(const char *name, const struct op_case *test)
         enum qkv_dtype dtype = v < 3 ? QKV_FLOAT32 : QKV_FLOAT64;
         setenv("QKV_KERNELS", variants[v % 3], 1);
         replaced.input = NOTHING;
-        struct outcome base = compute(name, test, dtype, false, false), other, nan;
+        struct computed base = compute(name, test, dtype, false, false), other, nan;
         for (int k = 0; k <= COTANGENT; k++) {
             if (k < COTANGENT && (!test->input[k].rank || test->mask >> k & 1)) continue;
             int64_t count = k < COTANGENT ? qkv_shape_count(test->input[k]) : base.count[0];

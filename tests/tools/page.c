@@ -131,6 +131,16 @@ Test(page, says_what_is_wrong_and_writes_nothing)
 
 /* ---- in the browser ---- */
 
+/* The policy of a server; a browser writes to its console that a worker was refused, which browser_close would not allow. */
+Test(page, says_what_a_policy_must_allow)
+{
+    opened("");
+    run_script(
+        "document.head.append(Object.assign(document.createElement('meta'), {httpEquiv: "
+        "'Content-Security-Policy', content: \"worker-src 'none'\"})), startWorker(() => {}, failed, {})");
+    wait_until("at('message').textContent.includes('Content-Security-Policy must allow “worker-src blob:”')");
+}
+
 PageTest(page, translates_while_one_types)
 {
     opened("");

@@ -85,6 +85,9 @@ static int store(const struct command_option *option, char *value)
 {
     char what[TITLE_SIZE];
     snprintf(what, sizeof what, "--%s", option->name);
+    bool is_path = option->value && (!strcmp(option->value, "FILE") || !strcmp(option->value, "FOLDER") ||
+                                     !strcmp(option->value, "RUN"));
+    if (is_path && !*value) return print_error("%s is empty, but needs a %s", what, option->value);
     switch (option->type) {
     case OPTION_FLAG:
         *(bool *)option->destination = true;

@@ -6,11 +6,20 @@ let worker = null, sequence = 0, answered = 0, waiting = null;
 let underWay = true; // until the engine is ready
 const engineData = element('engine-data').textContent; // also for the worker of the training
 
-// Starts the engine in a worker of its own. failed: of the worker itself, as a text.
+const POLICY = 'the server that sends it forbids its workers: its Content-Security-Policy must allow “worker-src blob:”; or save the page, and open the file';
+
+// Starts the engine in a worker of its own. failed: of the worker itself, as a text. A policy that forbids workers makes the
+// constructor throw, or gives an event without a message, depending on the browser.
 function startWorker(receive, failed, data) {
-    const started = new Worker(URL.createObjectURL(new Blob([element('worker').textContent], { type: 'text/javascript' })));
+    let started;
+    try {
+        started = new Worker(URL.createObjectURL(new Blob([element('worker').textContent], { type: 'text/javascript' })));
+    } catch {
+        failed(POLICY);
+        return null;
+    }
     started.onmessage = event => receive(event.data);
-    started.onerror = event => failed(event.message);
+    started.onerror = event => failed(event.message ?? POLICY);
     started.postMessage({ engine: engineData, ...data });
     return started;
 }

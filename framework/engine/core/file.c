@@ -73,8 +73,15 @@ static const char *kind_of(mode_t mode)
                             : "it is not a regular file";
 }
 
+static bool is_named(const char *path, struct qkv_error *error)
+{
+    if (!*path) qkv_error_set(error, "the name of a file or folder is empty");
+    return *path;
+}
+
 int qkv_file_open(const char *path, bool regular, struct qkv_error *error)
 {
+    if (!is_named(path, error)) return -1;
     /* Without O_NONBLOCK, opening a named pipe or a device such as a modem would block. */
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), code = errno;
     struct stat status;
@@ -148,6 +155,7 @@ static bool is_written_directly(const char *path, mode_t mode)
 enum qkv_status qkv_file_begin(struct qkv_file_writer *writer, const char *path, struct qkv_error *error)
 {
     *writer = (struct qkv_file_writer){0};
+    if (!is_named(path, error)) return QKV_INVALID;
     struct stat there = {0};
     bool exists = !stat(path, &there), direct = is_written_directly(path, there.st_mode);
     if (exists && !direct && !S_ISREG(there.st_mode))
@@ -260,9 +268,10 @@ static int make_one(const char *path)
 
 enum qkv_status qkv_folder_make(const char *path, struct qkv_error *error)
 {
+    if (!is_named(path, error)) return QKV_INVALID;
     char *copy = strdup(path);
-    int code = !copy ? ENOMEM : *copy ? 0 : ENOENT;
-    for (char *end = copy ? copy + 1 : NULL; end && !code && *copy; end++) {
+    int code = copy ? 0 : ENOMEM;
+    for (char *end = copy ? copy + 1 : NULL; end && !code; end++) {
         char kept = *end;
         if (kept && kept != '/') continue;
         *end = '\0';

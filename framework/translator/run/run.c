@@ -416,6 +416,7 @@ enum qkv_status qkv_run_open(struct qkv_run *run, const char *path, const char *
                              enum qkv_dtype dtype, struct qkv_error *error)
 {
     *run = (struct qkv_run){0};
+    if (!*path) return qkv_error_set(error, "the name of the run folder is empty");
     run->path = qkv_arena_string(&run->arena, path);
     if (!run->path) return qkv_no_memory(error);
     enum qkv_status status = open_parts(run, checkpoint, dtype, error);
