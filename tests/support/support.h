@@ -3,6 +3,7 @@
 #ifndef QKV_TESTS_SUPPORT_H
 #define QKV_TESTS_SUPPORT_H
 
+#include "framework/engine/core/memory.h" /* here, as its functions name their parameters like `error` below */
 #include "qkv/qkv.h"
 
 #include <criterion/criterion.h>
