@@ -155,6 +155,10 @@ static enum qkv_status count_words(struct alignment *a, struct bytes *words, str
         struct qkv_word_counts count;
         status = qkv_pair_lines_next(&a->pairs, &texts, &found, error);
         if (status || !found) break;
+        if (!keep_texts(a, &texts)) status = qkv_error_set(error, "%s: out of memory", a->pairs_path);
+        if (status) break;
+        count.text[0] = texts.source;
+        count.text[1] = texts.target;
         if ((status = qkv_tokenize(&tokens, &data->src, texts.source, texts.source_size, error))) break;
         count.source = tokens.words;
         if ((status = qkv_tokenize(&tokens, &data->trg, texts.target, texts.target_size, error))) break;
@@ -310,7 +314,7 @@ static int run(int operands, char **operand)
                                              .layer = a.options.map[0].layer,
                                              .head = a.options.map[0].head};
     enum qkv_status status = open_all(&a, operand[0], &error);
-    if (!status) links_options_note(&links_options, a.gold.missing, a.gold.count);
+    if (!status) links_options_note(&links_options, a.gold.missing, a.gold.count, a.gold.spaces);
     if (!status) status = align(&a, &error);
     if (!status && a.gold.count) print_score(&a);
     close_all(&a);

@@ -313,7 +313,7 @@ static enum qkv_status prepare(struct evaluation *e, struct qkv_testing_config *
         status = qkv_alignment_evaluate(&e->run, &e->corpus, links, links_from(&links_options), &e->alignment,
                                         error);
     if (status) return status;
-    links_options_note(&links_options, e->alignment.missing, e->corpus.count);
+    links_options_note(&links_options, e->alignment.missing, e->corpus.count, e->alignment.spaces);
     if (!score_options.tokenizer)
         text_options.tokenizer = qkv_bleu_tokenizer_for(testing->bleu_tokenizer, &e->corpus);
     e->scorer.options = text_options;

@@ -263,7 +263,9 @@ static int run(int operands, char **operand)
     /* Measuring heads needs gradients, which do not exist for int8 products. */
     status = set_precision(h.run.model, "float32", &error);
     if (!status) status = measure_heads(&h, &error);
-    if (!status) links_options_note(&links_options, h.measured.missing, h.measured.sentences);
+    if (!status)
+        links_options_note(&links_options, h.measured.missing, h.measured.sentences,
+                           (struct qkv_word_spaces){0});
     if (!status) {
         struct bytes out = {0};
         sort_heads(&h.measured);

@@ -193,7 +193,7 @@ Test(formats, refuse_what_does_not_fit_the_text)
          ":2: the line has no third column; a line is source<TAB>target<TAB>links, as in the lines before "
          "it"},
         {QKV_LINKS_FROM_DETECTED, "a b\tc d\t0-0\na b\u00a0c\t d e\t0-0\n",
-         ":2: the target has 2 words, but that of the text has 3: these are links of another text, or of "
+         ":2: the source has 2 words, but that of the text has 3: these are links of another text, or of "
          "other tokens"},
         {QKV_LINKS_FROM_DETECTED, "a b\tc d\n",
          ":1: has two columns, but links are the third: source<TAB>target<TAB>0-0 1-2"},
@@ -206,6 +206,43 @@ Test(formats, refuse_what_does_not_fit_the_text)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         cr_expect_str_eq(read_as("fits", cases[i].from, cases[i].text), cases[i].message);
+}
+
+/* For awk and fast_align, the words are 10<no-break space>km and far; for Python's split, 10, km and far. */
+Test(formats, fit_words_between_other_white_space)
+{
+    static const struct {
+        const char *links, *seen;
+        bool by_unicode;
+    } cases[] = {
+        {"0-0 1-1\n0-0\n", "0-0 1-1 0-0 ", false},
+        {"0-0 1-0 2-1\n0-0\n", "0-0 1-1 0-0 ", true},
+        {"1-1 3-2\n1-1\n", "0-0 1-1 0-0 ", true},
+        {"1 1 1\n1 3 2\n2 1 1\n", "0-0 1-1 0-0 ", true},
+        {"0-0 3-1\n0-0\n",
+         ":1:5: link 3-1 has no source word 3: the sentence has 2, from 0; nor do the links fit words that "
+         "any white "
+         "space separates: sentence pair 1 has U+00A0 between words",
+         false},
+    };
+    const struct qkv_word_counts words[] = {{2, 2, {"10\u00a0km far", "a b"}}, {1, 1, {"c", "d"}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qkv_alignments gold;
+        const char *path = write_text(scratch("spaces"), "gold", cases[i].links), *seen = "";
+        if (qkv_alignments_read(&gold, path, QKV_LINKS_FROM_DETECTED, words, 2, &error)) {
+            cr_expect_str_eq(error.message + strlen(path), cases[i].seen);
+            continue;
+        }
+        for (int64_t s = 0; s < gold.count; s++)
+            for (int64_t j = 0; j < gold.sentences[s].count; j++)
+                seen = format("%s%d-%d ", seen, (int)gold.sentences[s].links[j].source,
+                              (int)gold.sentences[s].links[j].target);
+        cr_expect_str_eq(seen, cases[i].seen, "%s", cases[i].links);
+        cr_expect(gold.spaces.pair == 1 && gold.spaces.space == 0xA0 &&
+                      gold.spaces.by_unicode == cases[i].by_unicode,
+                  "%s", cases[i].links);
+        qkv_alignments_release(&gold);
+    }
 }
 
 /* Neither reaches a pair that `words` does not have, nor a number that int64_t does not have. */

@@ -15,7 +15,7 @@ static const char *read_links(const char *name, const char *pairs, const char *t
     const struct qkv_corpus_options options = {.drop_long = true, .keep_words = true};
     expect_done(qkv_corpus_read(&corpus, path, &data, options, &error));
     enum qkv_status status = qkv_token_links_read(&links, write_text(folder, "links", text),
-                                                  QKV_LINKS_FROM_DETECTED, &corpus, &error);
+                                                  QKV_LINKS_FROM_DETECTED, &corpus, NULL, &error);
     char *result = format("%s", status ? strrchr(error.message, '/') + 1 : "");
     for (int64_t pair = 0; !status && pair < links.pairs; pair++) {
         result = format("%s%s%lld:", result, pair ? ", " : "", (long long)pair);
@@ -54,6 +54,6 @@ Test(token_links, a_corpus_without_words_is_refused)
 {
     struct qkv_corpus corpus = {0};
     struct qkv_token_links links;
-    expect_refusal(qkv_token_links_read(&links, "links", QKV_LINKS_FROM_DETECTED, &corpus, &error),
+    expect_refusal(qkv_token_links_read(&links, "links", QKV_LINKS_FROM_DETECTED, &corpus, NULL, &error),
                    "links: links need a corpus that keeps the words of its tokens");
 }

@@ -88,8 +88,14 @@ int links_options_check(const struct links_options *options, const char *pairs)
     return QKV_OK;
 }
 
-void links_options_note(const struct links_options *options, int64_t missing, int64_t pairs)
+void links_options_note(const struct links_options *options, int64_t missing, int64_t pairs,
+                        struct qkv_word_spaces spaces)
 {
+    if (spaces.pair)
+        print_error("note: sentence pair %lld has U+%04X between words: the links of %s fit words that %s",
+                    (long long)spaces.pair, (unsigned)spaces.space, options->path,
+                    spaces.by_unicode ? "any white space separates, as for Python"
+                                      : "only white space of ASCII separates, as for fast_align and awk");
     if (missing)
         print_error("note: %s has no links of %lld of the %lld pairs: every link that is drawn there counts "
                     "as wrong; score only pairs that it has links of",

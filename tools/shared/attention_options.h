@@ -87,7 +87,8 @@ const char *links_from_name(const void *context, int64_t index);
 int links_options_check(const struct links_options *options, const char *pairs);
 
 /* Prints a note on standard error if a .wa file does not name `missing` of the pairs. */
-void links_options_note(const struct links_options *options, int64_t missing, int64_t pairs);
+void links_options_note(const struct links_options *options, int64_t missing, int64_t pairs,
+                        struct qkv_word_spaces spaces);
 
 /* The value of --links-from. */
 enum qkv_links_from links_from(const struct links_options *options);

@@ -303,7 +303,7 @@ struct counts {
 
 static void count_sentence(struct qkv_pairs_side *side, struct counts *counts, const char *text)
 {
-    int64_t words = qkv_utf8_count_words(text, text + strlen(text));
+    int64_t words = qkv_utf8_count_words(text, text + strlen(text), false);
     counts->tokenized += qkv_looks_tokenized(text);
     qkv_cuts_add(&counts->cuts, text);
     while (*text) {

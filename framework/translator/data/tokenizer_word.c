@@ -17,6 +17,14 @@ static bool next_chunk(const struct qkv_tokens *tokens, int64_t count, int64_t *
     return *end > *first;
 }
 
+/* Whether the white space at `end` ends a word, too: as for awk and fast_align, only that of ASCII separates words. */
+static bool ends_word(const struct qkv_tokens *tokens, int64_t count, int64_t end)
+{
+    while (end < count && qkv_is_space(tokens->points[end]))
+        if (tokens->points[end++] < 0x80) return true;
+    return end == count;
+}
+
 /* Appends a text and its NUL at `end`; returns where the NUL is. */
 static char *append(char *end, const char *text)
 {
@@ -104,7 +112,8 @@ static bool split_chunk(struct qkv_tokens *tokens, const struct qkv_text_config 
 bool qkv_tokens_split_words(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count,
                             qkv_add_word *add)
 {
-    for (int64_t first, end = 0; next_chunk(tokens, count, &first, &end); tokens->words++)
+    for (int64_t first, end = 0; next_chunk(tokens, count, &first, &end);
+         tokens->words += ends_word(tokens, count, end))
         if (text->split_punctuation ? !split_chunk(tokens, text, first, end, add)
                                     : !add(tokens, text, first, end, 0))
             return false;
@@ -167,7 +176,8 @@ const struct qkv_tokenizer qkv_tokenizer_word = {split_words, join_words};
 static bool split_characters(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t count)
 {
     (void)text;
-    for (int64_t first, end = 0; next_chunk(tokens, count, &first, &end); tokens->words++) {
+    for (int64_t first, end = 0; next_chunk(tokens, count, &first, &end);
+         tokens->words += ends_word(tokens, count, end)) {
         if (tokens->count) {
             if (!qkv_tokens_add(tokens, QKV_SPACE, 0, 0, "")) return false;
             tokens->word[tokens->count - 1] = -1;

@@ -92,13 +92,13 @@ int64_t qkv_utf8_count(const char *text)
     return count;
 }
 
-int64_t qkv_utf8_count_words(const char *text, const char *end)
+int64_t qkv_utf8_count_words(const char *text, const char *end, bool by_ascii)
 {
     int64_t words = 0;
     bool in_word = false;
     for (int32_t point; text < end;) {
         text += qkv_point(text, &point);
-        bool is_space = qkv_is_space(point);
+        bool is_space = qkv_is_space(point) && (point < 0x80 || !by_ascii);
         words += !is_space && !in_word;
         in_word = !is_space;
     }

@@ -48,8 +48,8 @@ int qkv_point(const char *text, int32_t *point);
 /* Number of code points of a valid text. */
 int64_t qkv_utf8_count(const char *text);
 
-/* Number of words, separated by white space, of a valid text that ends before `end`. */
-int64_t qkv_utf8_count_words(const char *text, const char *end);
+/* Number of words of a valid text that ends before `end`: all white space separates them, or only that of ASCII. */
+int64_t qkv_utf8_count_words(const char *text, const char *end, bool by_ascii);
 
 /* Decodes `size` bytes of valid UTF-8 into `points`, which has room for `size` code points; returns their number. */
 int64_t qkv_utf8_decode(const char *text, size_t size, int32_t *points);

@@ -57,17 +57,27 @@ struct qkv_alignment {
 
 /* ---- gold links ---- */
 
+/* How the words of a file of links are separated, where that makes a difference. */
+struct qkv_word_spaces {
+    int64_t
+        pair; /* the first one, from 1, with other white space than that of ASCII between words; 0: none is known */
+    int32_t space;   /* that white space, such as U+00A0 */
+    bool by_unicode; /* any white space separates the words that the file numbers */
+};
+
 /* The gold links of a file. All zero is empty. */
 struct qkv_alignments {
     struct qkv_alignment *sentences; /* [count] */
     int64_t count;
-    int64_t missing;        /* pairs of which the file has no links */
+    int64_t missing; /* pairs of which the file has no links */
+    struct qkv_word_spaces spaces;
     struct qkv_arena arena; /* private */
 };
 
-/* How many words a sentence pair has; -1: not known. */
+/* How many words a sentence pair has, between white space of ASCII; -1: not known. */
 struct qkv_word_counts {
     int64_t source, target;
+    const char *text[2]; /* the sentences themselves; NULL: not known */
 };
 
 /* Reads gold links in one of these formats, which is detected from the first line that is not empty:
@@ -82,6 +92,9 @@ struct qkv_word_counts {
  * word, are left out. Duplicate links of a pair count once, as sure if any of them is sure.
  *
  * `words`: [count], at least 0, the sentence pairs that the links belong to; NULL, with any `count`: not known.
+ *
+ * Words are what white space of ASCII separates, as for fast_align and awk. If the links of a file do not fit these, but those
+ * that any white space separates, as for Python, each stands for the word that its word is part of.
  *
  * Without `words`, a .wa file can have a million sentence pairs.
  *

@@ -117,7 +117,8 @@ static enum qkv_status check_words(struct reading *reading, const char *third)
     int64_t pair = reading->sentences;
     if (pair >= reading->pairs) return QKV_OK; /* check_line_count reports it */
     const char *source = reading->lines.line, *target = strchr(source, '\t') + 1;
-    int64_t here[] = {qkv_utf8_count_words(source, target - 1), qkv_utf8_count_words(target, third - 1)};
+    int64_t here[] = {qkv_utf8_count_words(source, target - 1, true),
+                      qkv_utf8_count_words(target, third - 1, true)};
     int64_t wanted[] = {reading->words[pair].source, reading->words[pair].target};
     for (int side = 0; side < 2; side++)
         if (wanted[side] >= 0 && here[side] != wanted[side])
@@ -342,7 +343,8 @@ static bool store(struct reading *reading, int from, struct qkv_alignments *alig
         qkv_arena_allocate(arena, (size_t)reading->sentences * sizeof *sentences);
     struct qkv_alignment_link *stored = qkv_arena_allocate(arena, (size_t)reading->count * sizeof *stored);
     if (!file || !sentences || !stored) return false;
-    *alignments = (struct qkv_alignments){sentences, reading->sentences, reading->sentences, *arena};
+    *alignments = (struct qkv_alignments){
+        .sentences = sentences, .count = reading->sentences, .missing = reading->sentences, .arena = *arena};
     for (int64_t i = 0; i < reading->sentences; i++)
         sentences[i] = (struct qkv_alignment){.links = stored, .file = file, .from = from};
     if (reading->count > 1) qsort(reading->links, (size_t)reading->count, sizeof *reading->links, by_words);
@@ -364,16 +366,99 @@ static bool store(struct reading *reading, int from, struct qkv_alignments *alig
     return true;
 }
 
-static enum qkv_status read_file(struct reading *reading, enum qkv_links_from wanted,
-                                 struct qkv_alignments *alignments)
+/* ---- words between other white space than that of ASCII ---- */
+
+/* Finds the first pair that has some between its words. */
+static void find_spaces(const struct reading *reading, struct qkv_word_spaces *spaces)
+{
+    for (int64_t i = 0; i < reading->pairs; i++)
+        for (int side = 0; side < 2; side++) {
+            const char *text = reading->words[i].text[side], *end = text ? text + strlen(text) : NULL;
+            if (!text || qkv_utf8_count_words(text, end, true) == qkv_utf8_count_words(text, end, false))
+                continue;
+            spaces->pair = i + 1;
+            while (spaces->space < 0x80 || !qkv_is_space(spaces->space))
+                text += qkv_point(text, &spaces->space);
+            return;
+        }
+}
+
+/* The number of a word that any white space separates among those that white space of ASCII separates; -1: there is no such
+ * word. */
+static int64_t number_by_ascii(const char *text, int64_t word)
+{
+    int64_t number = -1;
+    bool is_new = true, in_word = false;
+    for (int32_t point; *text;) {
+        text += qkv_point(text, &point);
+        if (qkv_is_space(point)) {
+            is_new = is_new || point < 0x80;
+            in_word = false;
+        } else if (!in_word) {
+            number += is_new;
+            is_new = false;
+            in_word = true;
+            if (!word--) return number;
+        }
+    }
+    return -1;
+}
+
+/* Renumbers the links of a file that numbers the words that any white space separates. False if they do not fit these. */
+static bool renumber(struct reading *reading, enum qkv_links_from wanted)
+{
+    bool has_word_0 = reading->format == WA && wanted != QKV_LINKS_FROM_0;
+    int from = wanted == QKV_LINKS_FROM_1 || has_word_0;
+    for (int64_t i = 0; i < reading->count; i++)
+        has_word_0 = has_word_0 || !reading->links[i].link.source || !reading->links[i].link.target;
+    if (wanted == QKV_LINKS_FROM_DETECTED && !has_word_0) from = 1;
+    for (int64_t i = 0; i < reading->count; i++) {
+        struct file_link *link = &reading->links[i];
+        int64_t *const word[] = {&link->link.source, &link->link.target};
+        for (int side = 0; side < 2 && link->sentence < reading->pairs; side++) {
+            const char *text = reading->words[link->sentence].text[side];
+            if (!text || *word[side] < from) continue;
+            int64_t number = number_by_ascii(text, *word[side] - from);
+            if (number < 0) return false;
+            *word[side] = number + from;
+        }
+    }
+    return true;
+}
+
+static enum qkv_status take_links(struct reading *reading, enum qkv_links_from wanted,
+                                  struct qkv_alignments *alignments)
 {
     int from;
-    if (read_lines(reading) || find_first_word(reading, wanted, &from)) return QKV_INVALID;
+    if (find_first_word(reading, wanted, &from)) return QKV_INVALID;
     if (!store(reading, from, alignments)) return no_memory(reading);
     for (int64_t i = 0; reading->words && i < alignments->count; i++)
         if (qkv_alignment_check(&alignments->sentences[i], reading->words[i], reading->error))
             return QKV_INVALID;
     return QKV_OK;
+}
+
+static enum qkv_status read_file(struct reading *reading, enum qkv_links_from wanted,
+                                 struct qkv_alignments *alignments)
+{
+    struct qkv_word_spaces spaces = {0};
+    if (read_lines(reading)) return QKV_INVALID;
+    find_spaces(reading, &spaces);
+    enum qkv_status status = take_links(reading, wanted, alignments);
+    if (status && spaces.pair) {
+        const struct qkv_error message = *reading->error;
+        qkv_alignments_release(alignments);
+        spaces.by_unicode = renumber(reading, wanted);
+        status = spaces.by_unicode ? take_links(reading, wanted, alignments) : QKV_INVALID;
+        if (status)
+            qkv_error_set(
+                reading->error,
+                "%s; nor do the links fit words that any white space separates: sentence pair %lld has "
+                "U+%04X between words",
+                message.message, (long long)spaces.pair, (unsigned)spaces.space);
+    }
+    alignments->spaces = spaces;
+    return status;
 }
 
 enum qkv_status qkv_alignments_read(struct qkv_alignments *alignments, const char *path,
@@ -428,8 +513,10 @@ static struct qkv_word_counts *count_words(const struct qkv_corpus *corpus, stru
     struct qkv_word_counts *words = qkv_arena_allocate(arena, (size_t)corpus->read * sizeof *words);
     for (int64_t i = 0; words && i < corpus->read; i++) words[i] = (struct qkv_word_counts){-1, -1};
     for (int64_t i = 0; words && i < corpus->count; i++)
-        words[corpus->line[i] - 1] = (struct qkv_word_counts){word_count(tokens_of(&corpus->source, i)),
-                                                              word_count(tokens_of(&corpus->target, i))};
+        words[corpus->line[i] - 1] =
+            (struct qkv_word_counts){word_count(tokens_of(&corpus->source, i)),
+                                     word_count(tokens_of(&corpus->target, i)),
+                                     {qkv_corpus_source(corpus, i), qkv_corpus_target(corpus, i)}};
     return words;
 }
 
@@ -472,7 +559,7 @@ static bool convert(struct qkv_token_links *links, const struct qkv_corpus *corp
 
 enum qkv_status qkv_token_links_read(struct qkv_token_links *links, const char *path,
                                      enum qkv_links_from from, const struct qkv_corpus *corpus,
-                                     struct qkv_error *error)
+                                     struct qkv_word_spaces *spaces, struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
     struct qkv_alignments words = {0};
@@ -486,6 +573,7 @@ enum qkv_status qkv_token_links_read(struct qkv_token_links *links, const char *
         qkv_token_links_release(links);
         status = qkv_error_set(error, "%s: out of memory", path);
     }
+    if (spaces) *spaces = words.spaces;
     qkv_alignments_release(&words);
     qkv_arena_release(&arena);
     return status;

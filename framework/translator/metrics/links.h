@@ -45,7 +45,7 @@ enum qkv_status qkv_alignment_check(const struct qkv_alignment *alignment, struc
  * word cannot be detected. On failure there is nothing to release. */
 enum qkv_status qkv_token_links_read(struct qkv_token_links *links, const char *path,
                                      enum qkv_links_from from, const struct qkv_corpus *corpus,
-                                     struct qkv_error *error);
+                                     struct qkv_word_spaces *spaces, struct qkv_error *error);
 
 /* A CRC-32 of the links, to detect changes. */
 uint32_t qkv_token_links_checksum(const struct qkv_token_links *links);

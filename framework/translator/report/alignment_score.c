@@ -108,6 +108,8 @@ static enum qkv_status count_words(const struct qkv_corpus *corpus, const struct
         counts->source = tokens->words;
         if (qkv_tokenize(tokens, &data->trg, target, strlen(target), error)) return QKV_INVALID;
         counts->target = tokens->words;
+        counts->text[0] = source;
+        counts->text[1] = target;
     }
     return QKV_OK;
 }
@@ -156,6 +158,7 @@ enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct q
         status = qkv_forced_open(&slots, NULL, (const struct qkv_run *const[]){run, NULL},
                                  (const struct value_norms *const[]){NULL, NULL}, error);
     score->missing = scoring.gold.missing;
+    score->spaces = scoring.gold.spaces;
     if (!status) status = qkv_forced_run(&slots, corpus->count, score_group, &scoring, error);
     qkv_alignments_release(&scoring.gold);
     qkv_forced_close(&slots);

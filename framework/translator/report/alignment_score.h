@@ -18,6 +18,7 @@ struct qkv_alignment_score {
     int64_t count;
     int64_t sentences;
     int64_t missing; /* pairs that have no gold links: every link drawn there counts as wrong */
+    struct qkv_word_spaces spaces;
 };
 
 /* Result `index` of 0 .. count - 1, with its rates. Results are sorted by drawing (target, union), reading, layer, head;

@@ -36,8 +36,8 @@ static enum qkv_status read_data(struct data *data, const struct qkv_config *con
         return QKV_INVALID;
     }
     if (qkv_corpus_read(&data->corpus, texts.train, &texts, options, error)) return QKV_INVALID;
-    if (is_guided &&
-        qkv_token_links_read(&data->links, texts.train_links, texts.train_links_from, &data->corpus, error))
+    if (is_guided && qkv_token_links_read(&data->links, texts.train_links, texts.train_links_from,
+                                          &data->corpus, NULL, error))
         return QKV_INVALID;
     if (!run && qkv_corpus_vocabularies(&data->corpus, &texts, &data->built[0], &data->built[1], error))
         return QKV_INVALID;

@@ -221,6 +221,22 @@ void qkv_notice_patience(struct training *training)
     say(training, &sentence);
 }
 
+/* ---- links ---- */
+
+void qkv_notice_spaces(struct training *training, struct qkv_word_spaces spaces)
+{
+    const struct qkv_train_listener *listener = training->options->listener;
+    struct qkv_error sentence;
+    if (!spaces.pair || !listener || !listener->notice) return;
+    qkv_error_set(
+        &sentence,
+        "pair %lld of data.train has U+%04X between words: the links of data.train_links fit words that %s",
+        (long long)spaces.pair, (unsigned)spaces.space,
+        spaces.by_unicode ? "any white space separates, as for Python"
+                          : "only white space of ASCII separates, as for fast_align and awk");
+    say(training, &sentence);
+}
+
 /* ---- an end that comes too early ---- */
 
 void qkv_notice_end(struct training *training, bool by_patience)

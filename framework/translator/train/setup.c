@@ -254,6 +254,7 @@ struct qkv_corpus_options qkv_train_text_options(const struct qkv_config *config
     bool is_guided = config->training.guided_alignment > 0;
     return (struct qkv_corpus_options){.drop_long = true,
                                        .keep_words = is_guided,
+                                       .keep_raw = is_guided, /* to see what separates the words */
                                        .third_column = !strcmp(config->data.train, config->data.train_links),
                                        .key = "data.train"};
 }
@@ -293,9 +294,12 @@ static enum qkv_status read_links(struct training *training, struct qkv_error *e
     struct qkv_error inner;
     const struct qkv_data_config *data = &training->config->data;
     if (training->config->training.guided_alignment == 0) return QKV_OK;
+    struct qkv_word_spaces spaces;
     if (!qkv_token_links_read(&training->links, data->train_links, data->train_links_from, &training->train,
-                              &inner))
+                              &spaces, &inner)) {
+        qkv_notice_spaces(training, spaces);
         return QKV_OK;
+    }
     return qkv_error_set(error, "data.train_links: %s", inner.message);
 }
 

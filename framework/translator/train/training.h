@@ -291,6 +291,9 @@ enum qkv_status qkv_notices_restore(struct training *training, struct qkv_error 
 /* Called when training.patience ends the training. */
 void qkv_notice_patience(struct training *training);
 
+/* Called when the links of guided alignment are read. */
+void qkv_notice_spaces(struct training *training, struct qkv_word_spaces spaces);
+
 /* Called when training ends, by its length or by training.patience. */
 void qkv_notice_end(struct training *training, bool by_patience);
 

@@ -75,7 +75,7 @@ struct qkv_tokens {
     int64_t count;
     /* [count], NUL-terminated, never empty, without white space; valid until the next line. */
     const char **token;
-    /* [count]: the word that the token is part of, from 0; words are separated by white space. -1 for ▁. */
+    /* [count]: the word that the token is part of, from 0; words are separated by white space of ASCII. -1 for ▁. */
     int64_t *word;
     int64_t words; /* number of words of the line */
     /* private */
