@@ -7,7 +7,7 @@
 #                                         # pytorch package faults aarch64 tsan valgrind
 #
 # fuzz        every fuzz target for five minutes, on the corpus of the nights before (FUZZ_SECONDS sets another time)
-# random      10,000 random cases of every op, other ones every day (tests/kernels)
+# random      10,000 random cases of every op, other ones every day (tests/kernels); tokens of every line of real text, if it is there
 # hashes      checkpoints, translations and gradients have the same bits on one thread and on all
 # bits        200 updates of nine shipped configs have the recorded bits with the fastest kernels, 50 of two with every set
 # training    shipped configs, trained to their end, reach the scores in the README, and the recorded output of its commands
@@ -64,7 +64,8 @@ part_fuzz() {
 part_random() {
     export QKV_RANDOM_CASES=10000 QKV_RANDOM_SEED
     QKV_RANDOM_SEED=$(date +%Y%m%d)00000
-    run build/release/tests/kernels_random_cases && run build/release/tests/kernels_spoilt_cases
+    run build/release/tests/kernels_random_cases && run build/release/tests/kernels_spoilt_cases &&
+        QKV_EVERY_LINE=1 run build/release/tests/data_reversible
 }
 
 part_hashes() {

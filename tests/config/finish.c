@@ -77,7 +77,7 @@ Test(config_finish, r_drop_needs_dropout)
         no_dropout(decoder);
         if (network) {
             encoder->type = decoder->type = QKV_NETWORK_RECURRENT;
-            encoder->attention.dropout = 0.1; /* the default, without effect */
+            encoder->attention.dropout = -1; /* the default, without effect */
         }
         const struct qkv_config none = config;
         finish_is_refused("config: training.r_drop is 1, but needs model.encoder.dropout above 0, or "

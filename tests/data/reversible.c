@@ -45,6 +45,16 @@ static char *expected_text(const char *line)
     return (char *)composed;
 }
 
+/* Whether all white space of a line is ASCII, at which the words of a text are numbered. */
+static bool has_plain_spaces(const char *line)
+{
+    for (utf8proc_int32_t point; *line;) {
+        line += utf8proc_iterate((const utf8proc_uint8_t *)line, -1, &point);
+        if (is_white(point) && point >= 0x80) return false;
+    }
+    return true;
+}
+
 static bool comes_back(const struct qkv_text_config *text, const char *line, const char *expected)
 {
     qkv_arena_reset(&arena);
@@ -55,7 +65,8 @@ static bool comes_back(const struct qkv_text_config *text, const char *line, con
     cr_assert_not_null(word);
     bool is_same = !strcmp(joined, expected);
     /* The words of the text that comes back are those of the text. */
-    for (int64_t i = 0; i < tokens.count && is_same; i++) is_same = word[i] == tokens.word[i];
+    for (int64_t i = 0; i < tokens.count && is_same && has_plain_spaces(line); i++)
+        is_same = word[i] == tokens.word[i];
     return is_same;
 }
 
@@ -190,21 +201,23 @@ Test(reversible, all_short_texts_of_its_own_marks)
 
 static const char DATA[] = QKV_SOURCE_DIR "/../shared/data";
 
+/* Every 16th line, or with QKV_EVERY_LINE, as by night, all of them. */
 static int64_t expect_file_back(const char *path)
 {
+    const int64_t step = getenv("QKV_EVERY_LINE") ? 1 : 16;
     gzFile file = gzopen(path, "rb");
     static char line[1 << 16];
     int64_t lines = 0;
     cr_assert_not_null(file, "%s", path);
     for (; gzgets(file, line, sizeof line); lines++) {
         line[strcspn(line, "\n")] = '\0';
-        if (!is_left_out(lines)) expect_back(line, 2); /* pieces are those of words */
+        if (lines % step == 0 && !is_left_out(lines / step)) expect_back(line, 2); /* pieces are those of words */
     }
     gzclose(file);
     return lines;
 }
 
-Test(reversible, every_line_of_the_shared_data)
+Test(reversible, lines_of_the_shared_data)
 {
     if (run("test -d '%s'", DATA).exit_code != 0) cr_skip_test("%s is not there", DATA);
     char *paths = run_ok("find '%s' -type f ! -name '*.jsonl' | sort", DATA);
