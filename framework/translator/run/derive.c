@@ -209,11 +209,11 @@ static const char *const COPIED[] = {QKV_RUN_FORMAT_FILE,   QKV_RUN_SOURCE,     
                                      QKV_RUN_TARGET_PIECES, QKV_RUN_METRICS,      QKV_RUN_CONFIG};
 enum { COPIED_COUNT = sizeof COPIED / sizeof COPIED[0] };
 
-/* Removes what was written before a failure, so that the same call can be repeated. */
+/* Removes what was written before a failure, so that the same call can be repeated: the config first, the format last. */
 static void remove_folder(struct qkv_run *run, const char *output, const char *best)
 {
     unlink(best);
-    for (int i = 0; i < COPIED_COUNT; i++) {
+    for (int i = COPIED_COUNT - 1; i >= 0; i--) {
         const char *path = qkv_run_file(&run->arena, output, COPIED[i]);
         if (path) unlink(path);
     }

@@ -200,8 +200,8 @@ static enum qkv_status save(struct training *training, const char *name, enum ki
                                      &state, error);
     if (kind != RESUMABLE) qkv_optimizer_swap_average(&training->optimizer, parameters);
     qkv_state_release(&state);
-    struct qkv_error moved;
-    if (status && qkv_run_folder_is_locked(training, &moved)) *error = moved; /* the reason */
+    /* Where the folder was moved, that is the reason. */
+    if (status && qkv_run_folder_is_moved(training)) qkv_run_folder_is_locked(training, error);
     return status;
 }
 

@@ -145,12 +145,30 @@ enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error
         folder, name, QKV_RUN_LAST);
 }
 
-enum qkv_status qkv_run_folder_is_locked(const struct training *training, struct qkv_error *error)
+enum { MOVED = -1 };
+
+/* Compares the path with the folder that was locked. Returns 0, MOVED, or the errno of a call that failed. */
+static int compare_with_lock(const struct training *training)
 {
     struct stat locked, there;
-    if (!fstat(dirfd(training->lock), &locked) && !stat(training->folder, &there) &&
-        locked.st_dev == there.st_dev && locked.st_ino == there.st_ino)
-        return QKV_OK;
+    while (fstat(dirfd(training->lock), &locked))
+        if (errno != EINTR) return errno;
+    while (stat(training->folder, &there))
+        if (errno != EINTR) return errno == ENOENT || errno == ENOTDIR ? MOVED : errno;
+    return locked.st_dev == there.st_dev && locked.st_ino == there.st_ino ? 0 : MOVED;
+}
+
+bool qkv_run_folder_is_moved(const struct training *training)
+{
+    return compare_with_lock(training) == MOVED;
+}
+
+enum qkv_status qkv_run_folder_is_locked(const struct training *training, struct qkv_error *error)
+{
+    int code = compare_with_lock(training);
+    if (!code) return QKV_OK;
+    if (code != MOVED)
+        return qkv_error_set(error, "%s: cannot be read: %s", training->folder, strerror(code));
     return qkv_error_set(error,
                          "%s: this folder was moved, replaced or removed while the run was trained in it, so "
                          "training stops; a folder that was moved holds what was saved before: continue it "
@@ -174,30 +192,46 @@ enum qkv_status qkv_run_folder_lock(struct training *training, struct qkv_error 
                          training->folder);
 }
 
+static enum qkv_status remove_file(struct training *training, const char *name, struct qkv_error *error)
+{
+    if (!unlinkat(dirfd(training->lock), name, 0)) return QKV_OK;
+    return qkv_error_set(error, "%s/%s: cannot be removed: %s", training->folder, name, strerror(errno));
+}
+
 enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
+    bool has_format = false;
     rewinddir(training->lock);
     for (struct dirent *entry; !status && (errno = 0, entry = readdir(training->lock));) {
         bool of_old_run = is_run_file(entry->d_name) && !training->options->resume;
         if (!of_old_run && !is_temporary(entry->d_name)) continue;
-        if (unlinkat(dirfd(training->lock), entry->d_name, 0) != 0)
-            status = qkv_error_set(error, "%s/%s: cannot be removed: %s", training->folder, entry->d_name,
-                                   strerror(errno));
+        if (!strcmp(entry->d_name, QKV_RUN_FORMAT_FILE))
+            has_format = true;
+        else
+            status = remove_file(training, entry->d_name, error);
     }
     if (!status && errno)
         status = qkv_error_set(error, "%s: cannot be read: %s", training->folder, strerror(errno));
-    return status;
+    /* Last: without it, what a killed process left of the run would be read as format 1. */
+    return has_format && !status ? remove_file(training, QKV_RUN_FORMAT_FILE, error) : status;
 }
 
-enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_error *error)
+enum qkv_status qkv_run_folder_write_format(struct training *training, struct qkv_error *error)
 {
     struct qkv_file_writer writer;
-    const char *path = file_of(training, QKV_RUN_CONFIG), *format = file_of(training, QKV_RUN_FORMAT_FILE);
-    if (!path || !format) return qkv_no_memory(error);
-    if (qkv_file_begin(&writer, format, error)) return QKV_INVALID;
+    const char *path = file_of(training, QKV_RUN_FORMAT_FILE);
+    if (!path) return qkv_no_memory(error);
+    if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
     fprintf(writer.file, "%d\n", training->config->data.src.plain_marks ? 1 : QKV_RUN_FORMAT);
-    if (qkv_file_commit(&writer, error)) return QKV_INVALID;
+    return qkv_file_commit(&writer, error);
+}
+
+enum qkv_status qkv_run_folder_write_config(struct training *training, struct qkv_error *error)
+{
+    struct qkv_file_writer writer;
+    const char *path = file_of(training, QKV_RUN_CONFIG);
+    if (!path) return qkv_no_memory(error);
     if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
     errno = 0;
     enum qkv_status status = qkv_config_write_run(training->config, writer.file, training->folder);

@@ -553,19 +553,21 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
         qkv_training_plan_epoch(training);
         if (qkv_checkpoints_restore(training, error) || qkv_notices_restore(training, error))
             return QKV_INVALID;
-        return qkv_run_folder_describe(training, error);
+        if (qkv_run_folder_write_format(training, error)) return QKV_INVALID;
+        return qkv_run_folder_write_config(training, error);
     }
     qkv_training_plan_epoch(training);
     const char *source = file_of(training, QKV_RUN_SOURCE), *target = file_of(training, QKV_RUN_TARGET);
     if (!source || !target) return qkv_no_memory(error);
     if (qkv_run_folder_clear(training, error)) return QKV_INVALID;
+    if (qkv_run_folder_write_format(training, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&training->source, source, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&training->target, target, error)) return QKV_INVALID;
     if (save_merges(training, error)) return QKV_INVALID;
     if (qkv_snapshot_record(training, false, error)) return QKV_INVALID;
     /* Write the checkpoint before config.yaml, which makes the folder a run: so every run can be resumed. */
     if (qkv_checkpoint_save_last(training, error)) return QKV_INVALID;
-    return qkv_run_folder_describe(training, error);
+    return qkv_run_folder_write_config(training, error);
 }
 
 void qkv_training_release(struct training *training)

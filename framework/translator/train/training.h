@@ -147,15 +147,22 @@ enum qkv_status qkv_run_folder_check(struct training *training, struct qkv_error
 /* Makes the folder, unless the run is resumed, and locks it against other processes. */
 enum qkv_status qkv_run_folder_lock(struct training *training, struct qkv_error *error);
 
-/* Fails if the path of the run leads no longer to the folder that was locked: it may lead to another run. */
+/* Fails if the path of the run leads no longer to the folder that was locked: it may lead to another run. Fails, too, if
+ * the path cannot be read. */
 enum qkv_status qkv_run_folder_is_locked(const struct training *training, struct qkv_error *error);
+
+/* Whether that is certain: false where the path cannot be read. */
+bool qkv_run_folder_is_moved(const struct training *training);
 
 /* Removes the files of an old run, and temporary files that a killed process left. Where the run is resumed,
  * only the temporary files. Other files stay. */
 enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error *error);
 
-/* Writes the run's format and its config. */
-enum qkv_status qkv_run_folder_describe(struct training *training, struct qkv_error *error);
+/* Writes the format of the run. It comes before the checkpoint that can be resumed, as a run without it has format 1. */
+enum qkv_status qkv_run_folder_write_format(struct training *training, struct qkv_error *error);
+
+/* Writes config.yaml, which makes the folder a run. */
+enum qkv_status qkv_run_folder_write_config(struct training *training, struct qkv_error *error);
 
 /* Removes from metrics.jsonl the lines of updates after that of the checkpoint, because training will write them
  * again, a last line that a kill cut short, and that of an average unless it is kept. Sets seconds_before. */
