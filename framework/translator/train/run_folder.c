@@ -6,6 +6,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/system.h"
+#include "core/text.h"
 
 #include <cjson/cJSON.h>
 #include <ctype.h>
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -328,9 +330,12 @@ struct log_line qkv_log_line(const char *kind, int64_t update)
     return line;
 }
 
+/* As text, because cJSON_Print loses the last bit of some numbers. */
 void qkv_log_number(struct log_line *line, const char *key, double value)
 {
-    line->complete = cJSON_AddNumberToObject(line->object, key, value) && line->complete;
+    char text[QKV_NUMBER_SIZE] = "null";
+    if (isfinite(value)) qkv_number_format(text, value);
+    line->complete = cJSON_AddRawToObject(line->object, key, text) && line->complete;
 }
 
 void qkv_log_flag(struct log_line *line, const char *key, bool value)
