@@ -29,8 +29,8 @@ static const double GUESSING = 0.98;
 static const double DIVERGED = 2;
 
 /* A training still improves at its end if the last validation is better than the best one of the first EARLIER of its updates by
- * the share STILL, and by VISIBLE. */
-static const double EARLIER = 0.75, STILL = 0.03, VISIBLE = 0.01;
+ * the share STILL, and by VISIBLE, unless its loss is below LITTLE, where hardly anything is left to learn. */
+static const double EARLIER = 0.75, STILL = 0.03, VISIBLE = 0.01, LITTLE = 0.1;
 
 /* Whether a notice of this kind may be given now. If so, blocks it until the number of updates has doubled. */
 static bool is_due(struct training *training, enum notice kind)
@@ -237,31 +237,55 @@ void qkv_notice_spaces(struct training *training, struct qkv_word_spaces spaces)
     say(training, &sentence);
 }
 
+/* ---- translations that are cut ---- */
+
+/* Says nothing where another notice tells why the model does not end its translations. */
+static void notice_cut(struct training *training)
+{
+    const struct notices *notices = &training->notices;
+    for (int kind = 0; kind < NOTICE_CUT; kind++)
+        if (notices->silent_until[kind] > training->progress.update) return;
+    if (!notices->cut || (!is_at_early_end(training) && !is_settled(training))) return;
+    if (!is_due(training, NOTICE_CUT)) return;
+    struct qkv_error sentence;
+    qkv_error_set(
+        &sentence,
+        "update %lld: %lld of the %lld translations of data.dev ended at the limit of their length: %s",
+        (long long)training->progress.update, (long long)notices->cut, (long long)training->dev.count,
+        training->config->testing.max_output_length ? "raise testing.max_output_length"
+                                                    : "train longer, or raise testing.length_limit");
+    say(training, &sentence);
+}
+
 /* ---- an end that comes too early ---- */
 
-void qkv_notice_end(struct training *training, bool by_patience)
+/* Returns whether the model still improves, so that a longer training helps, and says so. */
+static bool notice_early_end(struct training *training, bool by_patience)
 {
     const struct qkv_training_config *settings = &training->config->training;
     const struct kept_list *best = &training->progress.kept[KEPT_BEST];
     /* The loss may fall where early stopping by another metric lacks the patience. */
     enum qkv_metric metric = by_patience ? QKV_METRIC_LOSS : settings->early_stopping_metric;
-    double end = (double)training->progress.update, last = (double)NAN, before = last, at = 0;
+    double end = (double)training->progress.update, last = (double)NAN, before = last, at = 0,
+           loss = last;
     struct qkv_training_log log = {0};
     struct qkv_error sentence;
     bool is_best = best->count && best->item[0].update == training->progress.update;
-    if (end < LEAST || (!is_best && !by_patience) || !is_due(training, NOTICE_END)) return;
+    if (end < LEAST || (!is_best && !by_patience)) return false;
     if (!qkv_training_log_read(&log, training->folder, &sentence))
         for (int64_t i = 0; i < log.validations; i++) {
             double update = log.validation[i].place.update;
             last = log.validation[i].score[metric];
+            loss = log.validation[i].score[QKV_METRIC_LOSS];
             if (update > EARLIER * end || (at > 0 && !qkv_metric_is_better(metric, last, before))) continue;
             before = last;
             at = update;
         }
     qkv_training_log_release(&log);
-    if (!qkv_metric_is_better(metric, last, before) ||
+    if (loss < LITTLE || !qkv_metric_is_better(metric, last, before) ||
         !(fabs(last - before) > fmax(STILL * fabs(before), VISIBLE)))
-        return;
+        return false;
+    if (!is_due(training, NOTICE_END)) return true;
     bool by_updates = settings->updates && training->progress.update >= settings->updates;
     const char *key = by_patience ? "patience" : by_updates ? "updates" : "epochs";
     int64_t value = by_patience ? settings->patience : by_updates ? settings->updates : settings->epochs;
@@ -277,6 +301,12 @@ void qkv_notice_end(struct training *training, bool by_patience)
                    "%.2f: raise training.%s and go on, as in qkv train CONFIG --resume -s training.%s=%lld",
         end, qkv_metric_info(metric)->title, before, at, last, key, key, 2 * (long long)value);
     say(training, &sentence);
+    return true;
+}
+
+void qkv_notice_end(struct training *training, bool by_patience)
+{
+    if (!notice_early_end(training, by_patience)) notice_cut(training);
 }
 
 /* ---- collapse ---- */
@@ -349,28 +379,12 @@ static void notice_collapse(struct training *training)
     say(training, &sentence);
 }
 
-/* ---- translations that are cut ---- */
-
-/* Says nothing where another notice tells why the model does not end its translations. */
-static void notice_cut(struct training *training, const struct qkv_score_counts *counts)
-{
-    for (int kind = 0; kind < NOTICE_CUT; kind++)
-        if (training->notices.silent_until[kind] > training->progress.update) return;
-    if (!counts->cut || (!is_at_early_end(training) && !is_settled(training))) return;
-    if (!is_due(training, NOTICE_CUT)) return;
-    struct qkv_error sentence;
-    qkv_error_set(
-        &sentence,
-        "update %lld: %lld of the %lld translations of data.dev ended at the limit of their length: %s",
-        (long long)training->progress.update, (long long)counts->cut, (long long)counts->translated,
-        training->config->testing.max_output_length ? "raise testing.max_output_length"
-                                                    : "train longer, or raise testing.length_limit");
-    say(training, &sentence);
-}
-
 void qkv_notice_validation(struct training *training, const struct qkv_scores *scores)
 {
     notice_overfitting(training, scores->value[QKV_METRIC_LOSS]);
     notice_collapse(training);
-    notice_cut(training, &scores->counts);
+    training->notices.cut = scores->counts.cut;
+    int64_t patience = training->config->training.patience;
+    bool ends = qkv_training_is_at_end(training) || (patience && training->progress.waited >= patience);
+    if (!ends) notice_cut(training); /* otherwise qkv_notice_end follows */
 }

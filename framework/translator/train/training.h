@@ -80,6 +80,7 @@ struct notices {
     struct block block, last_block; /* the last 1 to 50 updates of the window, and the 50 before them */
     double guessing;                /* loss of guessing each word by its frequency; 0: not computed yet */
     struct qkv_overfitting overfitting;
+    int64_t cut; /* translations of the last validation that ended at the limit of their length */
     int64_t silent_until[NOTICE_COUNT]; /* update before which a notice is not repeated */
 };
 
