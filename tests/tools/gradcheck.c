@@ -57,12 +57,13 @@ static void expect_80_columns(const char *output)
     }
 }
 
-/* The columns of all rows end where those of the head do, also behind an index that is wider than its title. */
+/* The columns of all rows end where those of the head do, also behind an index that is wider than its title. The seed is one
+ * with which the worst element of a parameter has such an index. */
 Test(gradcheck, has_columns_that_line_up)
 {
     const char *config = tiny_config(scratch("line_up"), "");
     struct outcome outcome = run(
-        "qkv gradcheck %s -n 1 --seed 6 -s model.encoder.ff_size=20000 -s model.encoder.hidden_size=20 -s "
+        "qkv gradcheck %s -n 1 --seed 10 -s model.encoder.ff_size=20000 -s model.encoder.hidden_size=20 -s "
         "model.decoder.hidden_size=20",
         config);
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);

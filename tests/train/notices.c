@@ -175,7 +175,7 @@ Test(notices, the_loss_of_guessing)
     found = notices(folder, format("%s -s training.label_smoothing=0.4", settings));
     cr_expect_not_null(strstr(found, "by its frequency (1.10): "), "cross-entropies without smoothing: %s",
                        found);
-    found = notices(folder, format("%s -s training.learning_rate=1.47e-5", settings));
+    found = notices(folder, format("%s -s training.learning_rate=1.42e-5", settings));
     cr_expect_not_null(strstr(found, ", hardly better than guessing "), "less than 2 %% below: %s", found);
 }
 
