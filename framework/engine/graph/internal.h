@@ -25,9 +25,6 @@ int64_t qkv_parameters_frozen(const struct qkv_parameters *parameters);
  * instead of one per column. Does nothing for NULL and for a parameter of another block. */
 void qkv_parameters_mark_table(struct qkv_parameters *parameters, const struct qkv_parameter *table);
 
-/* Whether numbers first .. first + count - 1 of a block are neither infinite nor NaN. */
-bool qkv_numbers_are_finite(enum qkv_dtype dtype, const void *block, int64_t first, int64_t count);
-
 /* The first parameter whose slice of `block` (values, gradients or moments, laid out as the values) holds an
  * infinity or NaN; NULL if none does. */
 const struct qkv_parameter *qkv_parameters_find_not_finite(const struct qkv_parameters *parameters,

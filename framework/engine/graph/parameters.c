@@ -263,7 +263,7 @@ const struct qkv_parameter *qkv_parameters_find(const struct qkv_parameters *par
     return NULL;
 }
 
-bool qkv_numbers_are_finite(enum qkv_dtype dtype, const void *block, int64_t first, int64_t count)
+static bool is_finite(enum qkv_dtype dtype, const void *block, int64_t first, int64_t count)
 {
     bool finite = true; /* no early exit, so that compilers vectorise the loops */
     if (dtype == QKV_FLOAT32)
@@ -278,8 +278,7 @@ const struct qkv_parameter *qkv_parameters_find_not_finite(const struct qkv_para
 {
     for (int64_t p = 0; p < parameters->count; p++) {
         const struct qkv_parameter *parameter = parameters->list[p];
-        if (!qkv_numbers_are_finite(parameters->dtype, block, parameter->offset, parameter->count))
-            return parameter;
+        if (!is_finite(parameters->dtype, block, parameter->offset, parameter->count)) return parameter;
     }
     return NULL;
 }

@@ -195,6 +195,15 @@ static void average(int64_t n, double weight, const void *values, void *average)
     for (int64_t i = 0; i < n; i++) mean[i] += w * (theta[i] - mean[i]);
 }
 
+static bool are_finite(int64_t n, const void *values)
+{
+    const real *theta = values;
+    int others = 0; /* no early exit, so that compilers vectorise the loop */
+#pragma omp simd reduction(| : others)
+    for (int64_t i = 0; i < n; i++) others |= !(REAL(fabs)(theta[i]) < (real)INFINITY);
+    return !others;
+}
+
 #define OPTIMIZER(NAME, name, ...) extern const struct qkv_optimizer_kernel VARIANT(qkv_optimizer_, name);
 #include "qkv/optimizers.def"
 
@@ -203,6 +212,7 @@ const struct qkv_optimizer_kernels VARIANT(qkv_, optimizer) = {sum,
                                                                reduce,
                                                                clip,
                                                                average,
+                                                               are_finite,
                                                                {
 #define OPTIMIZER(NAME, name, ...) [QKV_OPTIMIZER_##NAME] = &VARIANT(qkv_optimizer_, name),
 #include "qkv/optimizers.def"

@@ -41,6 +41,7 @@ struct qkv_optimizer_kernels {
     double (*clip)(int64_t n, void *gradient, double limit);
     /* Moves the average of each value towards it: average += weight (value - average). */
     void (*average)(int64_t n, double weight, const void *values, void *average);
+    bool (*are_finite)(int64_t n, const void *values);
     const struct qkv_optimizer_kernel *optimizer[QKV_OPTIMIZER_COUNT]; /* by enum qkv_optimizer_kind */
 };
 

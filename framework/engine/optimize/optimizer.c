@@ -249,7 +249,7 @@ static void update_range(void *context, int range)
         part = stretch_at(step->optimizer, i, end);
         if (!(part.rate > 0)) continue;
         update_stretch(step, i, part.end, part.rate);
-        finite &= qkv_numbers_are_finite(step->optimizer->state.dtype, step->values, i, part.end);
+        finite &= step->optimizer->kernels->are_finite(part.end, at(step, step->values, i));
     }
     step->optimizer->squares[range] = finite ? 0 : (double)INFINITY;
 }
@@ -304,7 +304,8 @@ double qkv_optimizer_step(struct qkv_optimizer *optimizer, struct qkv_parameters
     step.update = make_update(optimizer, norm_of_clipped, learning_rate);
     step.average_weight = average_weight(optimizer->options.ema, optimizer->state.updates);
     qkv_workers_run(workers, ranges, update_range, &step);
-    return norm_of(optimizer) > 0 ? (double)INFINITY : norm;
+    /* update_range has replaced the squares by 0, or by infinity where a parameter is no longer finite. */
+    return isfinite(norm_of(optimizer)) ? norm : (double)INFINITY;
 }
 
 void qkv_optimizer_swap_average(struct qkv_optimizer *optimizer, struct qkv_parameters *parameters)
