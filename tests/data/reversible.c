@@ -211,7 +211,8 @@ static int64_t expect_file_back(const char *path)
     cr_assert_not_null(file, "%s", path);
     for (; gzgets(file, line, sizeof line); lines++) {
         line[strcspn(line, "\n")] = '\0';
-        if (lines % step == 0 && !is_left_out(lines / step)) expect_back(line, 2); /* pieces are those of words */
+        if (lines % step == 0 && !is_left_out(lines / step))
+            expect_back(line, 2); /* pieces are those of words */
     }
     gzclose(file);
     return lines;

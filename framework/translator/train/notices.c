@@ -266,8 +266,7 @@ static bool notice_early_end(struct training *training, bool by_patience)
     const struct kept_list *best = &training->progress.kept[KEPT_BEST];
     /* The loss may fall where early stopping by another metric lacks the patience. */
     enum qkv_metric metric = by_patience ? QKV_METRIC_LOSS : settings->early_stopping_metric;
-    double end = (double)training->progress.update, last = (double)NAN, before = last, at = 0,
-           loss = last;
+    double end = (double)training->progress.update, last = (double)NAN, before = last, at = 0, loss = last;
     struct qkv_training_log log = {0};
     struct qkv_error sentence;
     bool is_best = best->count && best->item[0].update == training->progress.update;
