@@ -7,13 +7,15 @@
 #                                         # pytorch package faults aarch64 tsan valgrind
 #
 # fuzz        every fuzz target for five minutes, on the corpus of the nights before (FUZZ_SECONDS sets another time)
-# random      10,000 random cases of every op, other ones every day (tests/kernels); tokens of every line of real text, if it is there
+# random      10,000 random cases of every op, other ones every day (tests/kernels); the tokens of every line of real text,
+#             where that is there
 # hashes      checkpoints, translations and gradients have the same bits on one thread and on all
 # bits        200 updates of nine shipped configs have the recorded bits with the fastest kernels, 50 of two with every set
 # training    shipped configs, trained to their end, reach the scores in the README, and the recorded output of its commands
 #             is what they print
 # page        makes docs/toy_en_es.html, the page of the toy, and tests pages with axe-core where npm can get it
-# history     so do two systems of configs/history: recurrent attention, and attention with a window (tools/history.sh trains all)
+# history     so do two systems of configs/history: recurrent attention, and attention with a window (tools/history.sh trains
+#             all of them)
 # pytorch     runs before and after their way into PyTorch's transformer give the same numbers; skipped where the package
 #             torch is missing (PYTHON=VENV/bin/python names another interpreter)
 # package     the Debian package works in a new Debian 12, and the tarball is complete (needs root)
