@@ -60,7 +60,7 @@ char *read_file(const char *path, size_t *size);
  *     struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
  *     struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
  */
-#define RELEASED(function) __attribute__((cleanup(function)))
+#define RELEASED(function) __attribute__((cleanup(function), unused))
 
 /* Defines free_graph and so on. */
 #define FREE(type)                                                                                           \
