@@ -1,7 +1,20 @@
 /* Sums and maxima of rows and columns, and the ops of softmax. */
 #include "kernels/vectors.h"
 
+#include <float.h>
+
 /* ---- the sums of vectors.h ---- */
+
+/* A maximum, which is looked for one by one where all numbers may be -infinity: clang 14 begins the partial maxima of a reduction
+ * with the lowest finite number. */
+static inline real true_maximum(real maximum, int64_t n, const real *x)
+{
+    if (!(maximum <= (sizeof(real) == sizeof(float) ? (real)-FLT_MAX : (real)-DBL_MAX))) return maximum;
+    maximum = x[0];
+    for (int64_t i = 1; i < n; i++)
+        if (x[i] > maximum) maximum = x[i];
+    return maximum;
+}
 
 /* Keeps four independent maxima: with one, each step would wait for the result of the step before it. */
 real row_maximum(int64_t n, const real *restrict x)
@@ -19,7 +32,7 @@ real row_maximum(int64_t n, const real *restrict x)
     a = b > a ? b : a;
     c = d > c ? d : c;
     a = c > a ? c : a;
-    return a > maximum ? a : maximum;
+    return true_maximum(a > maximum ? a : maximum, n, x);
 }
 
 /* ---- sums in SUM_LANES lanes ---- */
@@ -283,7 +296,7 @@ static inline real group_maximum(int64_t n, const real *x)
         maximum = x[i] > maximum ? x[i] : maximum;
         has_nan |= x[i] != x[i];
     }
-    return has_nan ? (real)NAN : maximum;
+    return has_nan ? (real)NAN : true_maximum(maximum, n, x);
 }
 
 static void group_max_forward(struct qkv_tensor *y)
