@@ -2,19 +2,10 @@
 #include "attention_options.h"
 #include "command.h"
 #include "config.h"
-#include "print.h"
-#include "terminal.h"
 #include "text_notes.h"
 
-#include "core/file.h"
-#include "core/memory.h"
-#include "core/text.h"
 #include "data/corpus.h"
 #include "report/aligner.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { BLOCK = 4096 }; /* pairs that are in memory at a time; heads are chosen by the first block */
 

@@ -2,15 +2,11 @@
 #include "attention_options.h"
 #include "command.h"
 #include "output_options.h"
-#include "print.h"
 #include "search_options.h"
 #include "sentence_pair.h"
 
-#include "qkv/attention_map.h"
 #include "report/collect.h"
 #include "report/words.h"
-
-#include <string.h>
 
 /* The options as they are given. */
 static struct sentence_pair_options pair_options;

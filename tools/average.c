@@ -1,13 +1,6 @@
 /* qkv average: the mean of several checkpoints of a run, as a new checkpoint. */
 #include "command.h"
-#include "print.h"
 #include "run/checkpoints.h"
-#include "terminal.h"
-
-#include "qkv/run.h"
-
-#include <stdio.h>
-#include <string.h>
 
 static int64_t last, best;
 static const char *output;

@@ -1,22 +1,15 @@
 /* qkv config: checks a config and prints its complete form. */
 #include "config.h"
+#include "command.h"
 #include "config/config_keys.h"
 
-#include "command.h"
-#include "print.h"
-
 #include "config/path.h"
-#include "core/file.h"
 #include "data/lines.h"
 #include "data/prepared.h"
-#include "qkv/run.h"
 
 #include <glob.h>
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- files that are not configs ---- */
 

@@ -2,30 +2,18 @@
 #include "attention_options.h"
 #include "command.h"
 #include "config.h"
-#include "print.h"
 #include "run_processes.h"
 #include "score_options.h"
 #include "search_options.h"
-#include "terminal.h"
 #include "text_notes.h"
 #include "train/training.h"
 
 #include "processes/processes.h"
-#include "qkv/attention_map.h"
-#include "qkv/run.h"
-#include "qkv/trainer.h"
 #include "report/alignment_score.h"
 
-#include "core/file.h"
-#include "draw/text.h"
 #include "metrics/metric.h"
 #include "report/json_text.h"
 #include "run/training_log.h"
-
-#include <cjson/cJSON.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct evaluation {
     struct qkv_run run;

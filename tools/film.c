@@ -2,22 +2,12 @@
 #include "attention_options.h"
 #include "command.h"
 #include "output_options.h"
-#include "print.h"
 #include "sentence_pair.h"
-#include "terminal.h"
 
-#include "core/file.h"
-#include "core/memory.h"
 #include "draw/picture.h"
-#include "qkv/attention_map.h"
-#include "qkv/run.h"
 #include "report/words.h"
 #include "run/checkpoints.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 enum { FRAME_MILLISECONDS = 700, LAST_MILLISECONDS = 3000 };

@@ -2,10 +2,6 @@
 #include "command.h"
 #include "datasets/generate/en_es.h"
 #include "datasets/generate/sequences.h"
-#include "print.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* In the order of enum sequence_task, then the translation task. */
 static const char *const TASKS[] = {

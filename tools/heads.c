@@ -2,22 +2,11 @@
 #include "attention_options.h"
 #include "command.h"
 #include "config.h"
-#include "print.h"
 #include "search_options.h"
-#include "terminal.h"
 #include "text_notes.h"
 #include "train/training.h"
 
-#include "core/file.h"
-#include "draw/text.h"
-#include "qkv/attention_map.h"
-#include "qkv/run.h"
 #include "report/json_text.h"
-
-#include <cjson/cJSON.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The options as they are given. */
 static struct links_options links_options;

@@ -1,21 +1,11 @@
 /* qkv inspect: shows the configuration, training progress, checkpoint files and parameters of a run. */
 #include "command.h"
 #include "core/choices.h"
-#include "core/memory.h"
-#include "print.h"
 
 #include "checkpoint/safetensors.h"
 #include "config/config_keys.h"
-#include "framework/engine/core/text.h"
-#include "qkv/run.h"
 
-#include <cjson/cJSON.h>
 #include <dirent.h>
-#include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static const char CHECKPOINT_END[] = ".safetensors";

@@ -1,19 +1,11 @@
 /* qkv plot: draws curves of training, as a picture or in the terminal. */
 #include "command.h"
 #include "compare/run_set.h"
-#include "print.h"
-#include "terminal.h"
 
 #include "draw/chart.h"
 #include "train/overfitting.h"
 
 #include "metrics/metric.h"
-#include "qkv/trainer.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A recorded quantity: of training, or the score of the dev set by the metric `quantity - QUANTITY_SCORES`. */
 enum quantity { QUANTITY_LOSS, QUANTITY_LEARNING_RATE, QUANTITY_GRADIENT_NORM, QUANTITY_SCORES };

@@ -1,15 +1,8 @@
 /* qkv prepare: writes the training text of a config as ids, so that it can be larger than memory in training. */
 #include "command.h"
 #include "config.h"
-#include "print.h"
-#include "terminal.h"
 #include "train/training.h"
 
-#include "qkv/trainer.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static struct option_list settings;

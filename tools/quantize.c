@@ -1,12 +1,6 @@
 /* qkv quantize: makes a run of a quarter of the size, with matrices in int8. */
 #include "command.h"
-#include "print.h"
 #include "run/checkpoints.h"
-#include "terminal.h"
-
-#include "qkv/run.h"
-
-#include <stdio.h>
 
 static const char *checkpoint, *output;
 static bool overwrite;

@@ -1,18 +1,12 @@
 /* qkv score: computes BLEU, chrF and TER of translations by any program, with the same results as sacreBLEU. */
 #include "command.h"
-#include "print.h"
 #include "score_options.h"
-#include "terminal.h"
 #include "text_notes.h"
 
 #include "data/lines.h"
-#include "draw/text.h"
 #include "metrics/metric.h"
 
-#include <cjson/cJSON.h>
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- reading ---- */
 

@@ -1,32 +1,18 @@
 /* qkv sweep: trains several configs, or every combination of some values, and compares the runs. */
 #include "command.h"
 #include "config.h"
-#include "print.h"
 #include "program.h"
 #include "run/checkpoints.h"
-#include "terminal.h"
 
 #include "compare/run_set.h"
-#include "core/file.h"
 #include "core/system.h"
-#include "draw/text.h"
 
-#include "qkv/config.h"
-#include "qkv/run.h"
-
-#include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 enum sweep_state { SWEEP_WAITS, SWEEP_TRAINS, SWEEP_DONE, SWEEP_FAILED };
 

@@ -1,17 +1,8 @@
 /* qkv tokenize: splits lines of text into the tokens of a run. */
 #include "command.h"
-#include "print.h"
-#include "terminal.h"
 #include "text_notes.h"
 
 #include "data/lines.h"
-#include "qkv/corpus.h"
-#include "qkv/run.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 static const char *side = "src";
 static bool quiet;

@@ -4,9 +4,6 @@
 
 #include "core/file.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 enum split { TRAIN, DEV, TEST, SPLITS };
 
 struct dataset_request {

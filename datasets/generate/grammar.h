@@ -8,8 +8,6 @@
 
 #include "datasets/generate/lexicon.h"
 
-#include <stdbool.h>
-
 struct clause;
 
 /* "the very big dog", "my brother's dog", "the dog and the cat", "the dog that sleeps". */

@@ -4,8 +4,6 @@
 #include "data/lines.h"
 
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,9 +8,6 @@
 
 #include "qkv/base.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 /* ---- phrases ---- */
 
 /* The sides of a phrase: English is the source, Spanish the target. */

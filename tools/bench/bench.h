@@ -3,11 +3,8 @@
 #ifndef QKV_BENCH_BENCH_H
 #define QKV_BENCH_BENCH_H
 
+#include "command.h"
 #include "train/training.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 
 /* ---- options of the command line ---- */
 

@@ -1,11 +1,8 @@
 /* The measurement of translating: greedy and beam search. */
 #include "bench.h"
+#include "command.h"
 #include "core/system.h"
 #include "search_options.h"
-
-#include "qkv/model.h"
-
-#include <stdlib.h>
 
 enum { TRANSLATED_TOGETHER = 32, MOST_SENTENCES = 64 };
 

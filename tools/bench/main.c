@@ -5,15 +5,9 @@
 #include "command.h"
 #include "search_options.h"
 
-#include "print.h"
 #include "program.h"
 
-#include "qkv/base.h"
-
-#include <errno.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 static const struct measure {
     const char *name;

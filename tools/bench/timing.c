@@ -1,9 +1,8 @@
 /* Clocks, and the timing of steps. */
 #include "bench.h"
+#include "command.h"
 #include "malloc_counter.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
 

@@ -1,13 +1,10 @@
 /* The measurements of training: steps as `qkv train` does them, and where one spends its time: each op, forward and backward. */
 #include "bench.h"
+#include "command.h"
 #include "core/system.h"
 
 #include "graph/internal.h"
 #include "models/network.h"
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Rows of what is not an op. */
 enum { OPTIMIZER = QKV_OP_COUNT, BUILDING, REST, ROWS };

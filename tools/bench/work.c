@@ -1,14 +1,9 @@
 /* Workloads: four built-in sizes, for comparisons with other programs, and any config. */
 #include "bench.h"
+#include "command.h"
 #include "core/system.h"
-#include "print.h"
 
 #include "core/choices.h"
-#include "draw/text.h"
-
-#include <cjson/cJSON.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const struct bench_shape SHAPES[] = {
     {"toy", 64, 4, 256, 2, 200, 32, 10},

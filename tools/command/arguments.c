@@ -1,20 +1,11 @@
 #include "command.h"
-
 #include "config/config_keys.h"
 #include "config/path.h"
-#include "core/text.h"
 #include "help.h"
-#include "print.h"
 #include "processes/processes.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { MAX_OPTIONS = 48 };
 

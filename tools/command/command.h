@@ -1,14 +1,25 @@
 /* A subcommand as data: its operands, its options, and the function that runs it; the parser; and the table of all subcommands.
  *
  * The parser, the help pages, docs/commands.md, the man pages and the shell completions are all made from these tables. To add
- * a subcommand, write one file that defines `const struct command command_<name>` and add COMMAND(<name>) to commands.def. */
+ * a subcommand, write one file that defines `const struct command command_<name>` and add COMMAND(<name>) to commands.def.
+ *
+ * This header also brings what nearly every file of the tools needs: the public headers of the library, printing, the C
+ * library and cJSON. */
 #ifndef QKV_TOOLS_COMMAND_H
 #define QKV_TOOLS_COMMAND_H
 
-#include "core/text.h"
+#include "print.h"
+#include "terminal.h"
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "core/file.h"
+#include "qkv/qkv.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 /* Defines a lister whose names need no context: `name` is an expression in `index`, NULL behind the last name. */
 #define NAME_LISTER(function, name)                                                                          \

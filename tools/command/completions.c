@@ -1,11 +1,9 @@
 /* The completion scripts: for bash a branch of a `case` for each command, for zsh the specifications of _arguments, for fish a
  * line for each option and operand. */
-#include "core/text.h"
+#include "command.h"
 #include "help.h"
 
 #include "config/config_keys.h"
-
-#include <string.h>
 
 /* ---- parts of all scripts ---- */
 

@@ -1,9 +1,5 @@
 /* The table of commands, and qkv help: writes it as text, Markdown, man pages and shell completions. */
 #include "help.h"
-#include "core/text.h"
-#include "print.h"
-
-#include <string.h>
 
 const struct command *const COMMANDS[] = {
 #define COMMAND(name) &command_##name,

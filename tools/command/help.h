@@ -4,8 +4,6 @@
 
 #include "command.h"
 
-#include <stdio.h>
-
 /* A description of qkv that begins every overview. */
 extern const char HELP_ABOUT[];
 

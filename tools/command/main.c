@@ -1,19 +1,12 @@
 /* qkv: runs one subcommand. */
 #include "command.h"
 #include "help.h"
-#include "print.h"
 #include "program.h"
 
 #include "kernels/registry.h"
-#include "qkv/base.h"
-#include "qkv/version.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 /* Occupies the descriptors of closed standard streams, so that reads and writes there fail. Otherwise the system would give
  * such a descriptor to the next file that is opened, and results might be printed into a checkpoint. */

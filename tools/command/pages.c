@@ -1,13 +1,9 @@
 /* The pages of commands: for the terminal, 80 columns wide; in Markdown, for docs/commands.md; and man pages, qkv.1 and
  * qkv-<command>.1. */
+#include "command.h"
 #include "help.h"
-#include "print.h"
-
-#include "qkv/version.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- usage ---- */
 

@@ -1,16 +1,8 @@
-#include "print.h"
-
-#include "core/file.h"
-#include "core/text.h"
+#include "command.h"
 #include "report/json_text.h"
 
-#include <cjson/cJSON.h>
 #include <limits.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- error messages ---- */
 

@@ -5,8 +5,6 @@
 #include "core/memory.h"
 #include "core/text.h"
 
-#include <stdio.h>
-
 /* Prints `qkv: <message>` and returns the exit code 2. */
 int print_error(const char *format, ...) QKV_PRINTF(1, 2);
 

@@ -1,17 +1,10 @@
 #include "program.h"
-
-#include "print.h"
+#include "command.h"
 
 #include "kernels/registry.h"
-#include "qkv/base.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <signal.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- the kernels of OpenBLAS ---- */
 

@@ -1,14 +1,9 @@
 #define _DEFAULT_SOURCE /* TIOCGWINSZ */
-#include "terminal.h"
+#include "command.h"
 #include "core/system.h"
-#include "core/text.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
-#include <unistd.h>
 
 static const double REDRAW_SECONDS = 0.1;
 

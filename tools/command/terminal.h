@@ -2,14 +2,7 @@
 #ifndef QKV_TOOLS_TERMINAL_H
 #define QKV_TOOLS_TERMINAL_H
 
-#include "print.h"
-
 #include "draw/text.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 
 /* A progress bar that is redrawn in one line; does nothing unless `live`. */
 struct progress_bar {

@@ -1,23 +1,9 @@
 /* qkv compare: compares several runs, in a table and in a chart of accuracy by sentence length. */
 #include "compare.h"
-
-#include "command.h"
 #include "config.h"
-#include "print.h"
-#include "terminal.h"
 
-#include "core/file.h"
 #include "draw/chart.h"
 
-#include "qkv/run.h"
-#include "qkv/trainer.h"
-
-#include <cjson/cJSON.h>
-#include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* ---- reading ---- */

@@ -2,12 +2,8 @@
 #ifndef QKV_TOOLS_COMPARE_H
 #define QKV_TOOLS_COMPARE_H
 
+#include "command.h"
 #include "compare/run_set.h"
-#include "draw/text.h"
-#include "qkv/base.h"
-
-#include <stdbool.h>
-#include <stdint.h>
 
 struct cJSON;
 

@@ -2,17 +2,10 @@
 #    define _DEFAULT_SOURCE /* realpath */
 #endif
 #include "compare/run_set.h"
+#include "config.h"
 #include "run/checkpoints.h"
 
-#include "config.h"
-#include "print.h"
-
 #include "config/config_keys.h"
-#include "core/file.h"
-#include "core/memory.h"
-
-#include <math.h>
-#include <string.h>
 
 enum qkv_status recorded_run_read(struct recorded_run *run, const char *path, struct qkv_arena *arena,
                                   struct qkv_error *error)

@@ -2,9 +2,7 @@
 #ifndef QKV_TOOLS_RUN_SET_H
 #define QKV_TOOLS_RUN_SET_H
 
-#include "qkv/base.h"
-#include "qkv/trainer.h"
-
+#include "command.h"
 #include "run/training_log.h"
 
 enum { RUN_SET_MAX = 64 };

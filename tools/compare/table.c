@@ -1,15 +1,9 @@
 /* Writes the table of a comparison as text, Markdown, TSV and JSON. All formats except JSON have the same cells. */
+#include "command.h"
 #include "compare.h"
-#include "print.h"
 #include "score_options.h"
 
-#include "draw/text.h"
 #include "report/json_text.h"
-
-#include <cjson/cJSON.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum {
     MAX_DIFFERENCES = 128,

@@ -1,25 +1,13 @@
 /* qkv gradcheck: compares analytic gradients with finite differences. */
 #include "gradcheck.h"
-
 #include "command.h"
 #include "config.h"
-#include "print.h"
-#include "terminal.h"
 
 #include "check/check.h"
 #include "core/choices.h"
-#include "core/file.h"
 #include "core/system.h"
 
-#include "qkv/run.h"
-#include "qkv/trainer.h"
-
-#include <cjson/cJSON.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- --plant all ---- */
 

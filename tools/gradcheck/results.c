@@ -1,17 +1,9 @@
 /* The results of a gradient check as tables of 80 columns for people, and as JSON for programs. */
 #include "check/check.h"
+#include "command.h"
 #include "gradcheck.h"
 
-#include "print.h"
-#include "terminal.h"
-
 #include <ctype.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cjson/cJSON.h>
 
 /* ---- rows ---- */
 

@@ -1,16 +1,10 @@
 /* The files that `qkv init` writes: the parts of the pairs, and the config, as YAML with comments. */
+#include "command.h"
 #include "config.h"
 #include "init/init.h"
-#include "terminal.h"
 #include "train/training.h"
 
-#include "core/file.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { DEV_PAIRS = 64 /* pairs that are translated to time a validation */ };
 static const double SECONDS = 3; /* of a measurement */

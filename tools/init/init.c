@@ -1,15 +1,9 @@
 /* qkv init: makes a config that is ready for training from a file of sentence pairs. */
 #include "init/init.h"
-#include "command.h"
-#include "print.h"
-#include "terminal.h"
 
-#include "core/file.h"
 #include "data/pairs.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 enum { NOT_GIVEN = -1, MIN_PAIRS = 10, PART_MAX = 1000, PART_SHARE = 20, MIN_EPOCHS = 3 };

@@ -2,10 +2,8 @@
 #ifndef QKV_TOOLS_INIT_H
 #define QKV_TOOLS_INIT_H
 
+#include "command.h"
 #include "data/pairs.h"
-#include "qkv/config.h"
-#include "qkv/corpus.h"
-#include "qkv/trainer.h"
 #include "train/training.h"
 
 #include <limits.h>

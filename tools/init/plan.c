@@ -1,12 +1,8 @@
 /* The sizes, tokens and length of training of a first config, chosen by the data. */
-#include "core/text.h"
+#include "command.h"
 #include "init/init.h"
 
 #include "data/bpe.h"
-#include "qkv/corpus.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* Little data needs a small model and much dropout, else it is learned by heart. Words that occur once teach nothing: from
  * some ten thousand pairs on, byte-pair encoding cuts them into pieces that occur more often. */

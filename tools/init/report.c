@@ -1,11 +1,8 @@
 /* What `qkv init` says about the pairs that it has read, and about its plan. */
+#include "command.h"
 #include "init/init.h"
-#include "terminal.h"
 
 #include "data/tokenizer.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum { FEW_PAIRS = 2000, USUAL_PAIRS = 10000, EXAMPLE_MAX = 120 /* characters of a sentence */ };
 

@@ -1,26 +1,17 @@
 /* What a page shows about the heads of its model, measured on sentence pairs, and how the model learned: snapshots and
  * losses. */
+#include "command.h"
 #include "page/page.h"
 #include "train/training.h"
 
-#include "print.h"
 #include "search_options.h"
-#include "terminal.h"
 
 #include "checkpoint/safetensors.h"
 #include "data/corpus.h"
 #include "metrics/alignment.h"
-#include "qkv/attention_map.h"
-#include "qkv/run.h"
-#include "qkv/trainer.h"
 #include "report/alignment_score.h"
 #include "run/checkpoints.h"
 #include "run/training_log.h"
-
-#include <cjson/cJSON.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct learning {
     struct page *page;

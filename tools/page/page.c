@@ -1,23 +1,12 @@
 /* qkv page: writes one HTML file that has a trained run in it and translates without a server, or that has the scenes of
  * tutorials. */
 #include "page/page.h"
-
-#include "command.h"
 #include "config.h"
-#include "print.h"
 
 #include "checkpoint/safetensors.h"
 #include "config/path.h"
-#include "core/file.h"
-#include "core/memory.h"
 #include "data/corpus.h"
 #include "explain/scene.h"
-#include "qkv/attention_map.h"
-#include "qkv/run.h"
-
-#include <cjson/cJSON.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char *output = "page.html", *checkpoint, *numbers, *opening;
 enum { NOT_GIVEN = -1, MAX_SNAPSHOTS = 6 };

@@ -3,11 +3,9 @@
 #define QKV_TOOLS_PAGE_H
 
 #include "attention_options.h"
+#include "command.h"
 
-#include "qkv/run.h"
 #include "run/packed_run.h"
-
-#include <stdio.h>
 
 struct cJSON;
 

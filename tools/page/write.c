@@ -1,12 +1,6 @@
+#include "command.h"
 #include "page/page.h"
 
-#include "print.h"
-
-#include "core/file.h"
-
-#include <cjson/cJSON.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 /* ---- files that are a part of qkv: made by CMakeLists.txt, and scenes ---- */

@@ -1,13 +1,5 @@
 #include "attention_options.h"
 
-#include "print.h"
-
-#include "qkv/attention_map.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 int choice_index(const char *given, qkv_name_lister *names, int otherwise)
 {
     for (int i = 0; given && names(NULL, i); i++)

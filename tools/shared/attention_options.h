@@ -4,14 +4,7 @@
 #define QKV_TOOLS_ATTENTION_OPTIONS_H
 
 #include "command.h"
-
-#include "core/text.h"
-#include "qkv/config.h"
-#include "qkv/model.h"
 #include "report/alignment_score.h"
-
-#include <cjson/cJSON.h>
-#include <stdio.h>
 
 /* The index of a choice; `otherwise` if `given` is NULL. */
 int choice_index(const char *given, qkv_name_lister *names, int otherwise);

@@ -3,8 +3,6 @@
 #define QKV_TOOLS_CONFIG_H
 
 #include "command.h"
-#include "qkv/base.h"
-#include "qkv/config.h"
 
 /* Reads a config, or standard input for "-". `settings` are overrides, or NULL; texts live in
  * `arena`. Returns QKV_OK, or the exit code after printing every error to stderr, one a line. */

@@ -1,14 +1,7 @@
 #include "input_lines.h"
-#include "core/memory.h"
-
-#include "print.h"
 
 #include "data/bpe.h"
 #include "report/collect.h"
-
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run *run, const char *path,
                                  struct qkv_error *error)

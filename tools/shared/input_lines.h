@@ -2,13 +2,10 @@
 #ifndef QKV_TOOLS_INPUT_LINES_H
 #define QKV_TOOLS_INPUT_LINES_H
 
+#include "command.h"
 #include "text_notes.h"
 
 #include "data/lines.h"
-#include "qkv/corpus.h"
-#include "qkv/run.h"
-
-#include <stdbool.h>
 
 /* Tokens of a line. */
 struct input_tokens {

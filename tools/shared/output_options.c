@@ -1,18 +1,7 @@
 #include "output_options.h"
 
 #include "attention_options.h"
-#include "print.h"
 #include "search_options.h"
-#include "terminal.h"
-
-#include "core/file.h"
-#include "core/memory.h"
-
-#include <cjson/cJSON.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 NAME_LISTER(output_format_name, qkv_format(index) ? qkv_format(index)->name : NULL);
 

@@ -5,9 +5,6 @@
 
 #include "command.h"
 
-#include "qkv/attention_map.h"
-#include "qkv/run.h"
-
 /* The options as they are given; all zero at first. */
 struct output_options {
     const char *format, *output, *colormap;

@@ -3,11 +3,8 @@
 #include "processes/processes.h"
 
 #include "attention_options.h"
-#include "print.h"
 #include "search_options.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <zlib.h>
 
 enum qkv_status join_processes(const struct command *command, struct qkv_processes **processes)

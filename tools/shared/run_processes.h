@@ -5,9 +5,6 @@
 #include "command.h"
 #include "framework/translator/processes/processes.h"
 
-#include "qkv/model.h"
-#include "qkv/run.h"
-
 /* Joins the processes (qkv_processes_join), if mpirun has started several; all must run this command. Prints an error message
  * and returns QKV_INVALID when that fails. */
 enum qkv_status join_processes(const struct command *command, struct qkv_processes **processes);

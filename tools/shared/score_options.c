@@ -1,14 +1,8 @@
 #include "score_options.h"
-#include "core/text.h"
 
 #include "attention_options.h"
 #include "config/config_keys.h"
 #include "metrics/metric.h"
-#include "print.h"
-
-#include <cjson/cJSON.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- options ---- */
 

@@ -3,7 +3,6 @@
 #define QKV_TOOLS_SCORE_OPTIONS_H
 
 #include "command.h"
-#include "qkv/trainer.h"
 
 struct cJSON;
 

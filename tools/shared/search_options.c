@@ -2,12 +2,7 @@
 #include "core/choices.h"
 #include "data/corpus.h"
 
-#include "print.h"
-
 #include "config/config_keys.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- --precision ---- */
 

@@ -5,10 +5,6 @@
 #include "attention_options.h"
 #include "command.h"
 
-#include "qkv/config.h"
-#include "qkv/model.h"
-#include "qkv/run.h"
-
 /* The row of an options table; `text` is a const char *, NULL if the option is not given. */
 /* clang-format off */
 #define COMMAND_OPTION_PRECISION(text)                                                                       \

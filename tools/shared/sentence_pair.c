@@ -1,19 +1,10 @@
 #include "sentence_pair.h"
-#include "core/file.h"
-#include "core/memory.h"
 
 #include "output_options.h"
-#include "print.h"
 #include "search_options.h"
-#include "terminal.h"
 #include "text_notes.h"
 
 #include "report/collect.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 NAME_LISTER(versus_name, index == 0 ? "random" : NULL);
 

@@ -6,9 +6,6 @@
 #include "command.h"
 
 #include "data/lines.h"
-#include "qkv/attention_map.h"
-#include "qkv/model.h"
-#include "qkv/run.h"
 
 /* The options as they are given; all zero at first. */
 struct sentence_pair_options {

@@ -1,18 +1,10 @@
 #include "text_notes.h"
 
-#include "print.h"
-#include "terminal.h"
-
 #include "config/config_keys.h"
-#include "core/text.h"
 #include "data/bpe.h"
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 #include "metrics/metric.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MANY = 10 }; /* references without which the lack of capitals says nothing */
 

@@ -4,15 +4,9 @@
 #ifndef QKV_TOOLS_TEXT_NOTES_H
 #define QKV_TOOLS_TEXT_NOTES_H
 
+#include "command.h"
 #include "data/tokenizer.h"
 #include "metrics/metric.h"
-#include "qkv/corpus.h"
-#include "qkv/run.h"
-#include "qkv/trainer.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* Counts of lines. Caller's storage, all zero at first. */
 struct text_notes {

@@ -1,18 +1,12 @@
 /* The block that `qkv train` draws on a terminal. */
+#include "command.h"
 #include "view.h"
 
 #include "score_options.h"
-#include "terminal.h"
 
-#include "draw/text.h"
-
-#include "core/memory.h"
 #include "core/numbers.h"
 
-#include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- the history of the loss ---- */
 

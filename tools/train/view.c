@@ -1,31 +1,16 @@
 /* Shows the progress of `qkv train` on standard error, and handles its signals. */
 #include "view.h"
 
-#include "print.h"
 #include "program.h"
 #include "score_options.h"
-#include "terminal.h"
 
-#include "core/file.h"
 #include "core/system.h"
-#include "draw/text.h"
 
 #include "metrics/metric.h"
-#include "qkv/corpus.h"
-#include "qkv/run.h"
-#include "qkv/trainer.h"
 #include "run/checkpoints.h"
 
-#include <errno.h>
-#include <math.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 /* ---- signals ---- */
 

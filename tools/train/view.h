@@ -4,13 +4,6 @@
 
 #include "command.h"
 
-#include "draw/text.h"
-
-#include "qkv/trainer.h"
-
-#include <stdbool.h>
-#include <stdio.h>
-
 enum { LOSS_HISTORY_POINTS = 256 };
 
 /* All zero: empty. Each point is the mean of `per_point` consecutive losses; the last may have fewer. When all points are used,

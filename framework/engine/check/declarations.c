@@ -8,7 +8,6 @@
 #include "graph/internal.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* How the result of the tested op is used. */

@@ -6,8 +6,6 @@
 #include "qkv/checkpoint.h"
 #include "qkv/graph.h"
 
-#include <stddef.h>
-
 /* How a file stores the numbers of a tensor. */
 enum qkv_stored_type {
     QKV_STORED_F32,

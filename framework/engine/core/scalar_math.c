@@ -3,8 +3,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 /* ---- numbers of about 106 bits ---- */

@@ -4,7 +4,6 @@
 #include "core/system.h"
 
 #include <cblas.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #include "kernels/registry.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
 /* A step works on ranges of this many numbers. The norm is summed range by range, so another length would change its

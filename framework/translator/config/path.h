@@ -5,8 +5,6 @@
 
 #include "qkv/base.h"
 
-#include <stdbool.h>
-
 /* Converts `path`, as the YAML file `file` has it, to a path from the current folder; NULL when there is no memory. "" and "-"
  * stay unchanged, and so do paths that are read from standard input, whose folder is the current one. */
 const char *qkv_path_of_file(struct qkv_arena *arena, const char *file, const char *path);

@@ -7,11 +7,6 @@
 #include "qkv/base.h"
 #include "qkv/config.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
 /* ---- the table of keys ---- */
 
 enum qkv_key_kind {

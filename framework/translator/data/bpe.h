@@ -21,8 +21,6 @@
 #include "qkv/base.h"
 #include "qkv/corpus.h"
 
-#include <stdbool.h>
-
 /* ---- learning, files ---- */
 
 /* The end of a piece that another piece of the same word follows. */

@@ -3,7 +3,6 @@
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* How a token attaches to its neighbours. */

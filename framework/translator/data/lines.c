@@ -5,7 +5,6 @@
 #include "core/text.h"
 #include "data/unicode.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { CHUNK = 1 << 16 }; /* bytes per read */

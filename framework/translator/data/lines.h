@@ -10,11 +10,6 @@
 #include "qkv/base.h"
 #include "qkv/corpus.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
 /* ---- the bytes of a text: a file or standard input, plain or gzip; UTF-16 with a byte order mark becomes UTF-8 ---- */
 
 struct qkv_input;

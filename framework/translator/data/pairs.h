@@ -5,8 +5,6 @@
 #include "data/lines.h"
 #include "qkv/corpus.h"
 
-#include <stddef.h>
-
 /* ---- pairs ---- */
 
 /* One field of a line, without a terminating NUL. */

@@ -4,10 +4,6 @@
 
 #include "qkv/base.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 /* Whether the first subtag of `lang` (fr in fr-CA, fr_CA), which may be NULL, is `code`. */
 bool qkv_is_language(const char *lang, const char *code);
 

@@ -7,7 +7,6 @@
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>

@@ -19,7 +19,6 @@
 #include "graph/attention_rule.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <utf8proc.h>
 

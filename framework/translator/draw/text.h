@@ -7,10 +7,6 @@
 #include "qkv/attention_map.h"
 #include "qkv/base.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 /* ---- a growing buffer ---- */
 
 /* Starts all zero; the owner frees `data`. If memory runs out, `failed` stays set and later appends do

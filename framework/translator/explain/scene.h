@@ -6,9 +6,6 @@
 #include "qkv/base.h"
 #include "qkv/run.h"
 
-#include <stddef.h>
-#include <stdio.h>
-
 /* ---- scene_file.c ---- */
 
 /* The beginning of a message about a key of a scene that was read: "configs/x.yaml:14:7: " when the file gives the key, else

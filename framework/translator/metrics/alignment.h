@@ -36,9 +36,6 @@
 #include "qkv/base.h"
 #include "qkv/config.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 /* ---- links ---- */
 
 struct qkv_alignment_link {

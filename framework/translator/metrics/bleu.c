@@ -4,8 +4,6 @@
 #include "core/numbers.h"
 #include "metrics/metric.h"
 
-#include <stdio.h>
-
 static bool is_tokenizer(enum qkv_bleu_tokenizer tokenizer)
 {
     return (int)tokenizer >= 0 && (int)tokenizer < QKV_BLEU_TOKENIZERS;

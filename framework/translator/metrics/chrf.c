@@ -1,7 +1,6 @@
 /* Corpus chrF and chrF++ (Popovic 2015 and 2017). */
 #include "metrics/metric.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* The statistics of a segment: three counts of n-grams for each character order from 1, then for each word order from 1. */

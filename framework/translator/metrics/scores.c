@@ -5,7 +5,6 @@
 #include "qkv/version.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- metrics of counts ---- */

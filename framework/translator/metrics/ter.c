@@ -4,7 +4,6 @@
 #include "metrics/metric.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum {

@@ -7,7 +7,6 @@
 #include "source_checksum.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

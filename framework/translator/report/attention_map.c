@@ -4,7 +4,6 @@
 
 #include "report/writer.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const char *const kind_names[QKV_ATTENTION_KINDS] = {[QKV_ATTENTION_ENCODER] = "encoder",

@@ -8,7 +8,6 @@
 #include "report/collect.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static const char *const ROLES[] = {

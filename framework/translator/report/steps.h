@@ -23,9 +23,6 @@
 #include "qkv/base.h"
 #include "qkv/config.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
 /* What the numbers of a step are. Writers draw and store each kind of content differently. */
 enum qkv_step_content {
     QKV_STEP_MATRIX,
