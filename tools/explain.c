@@ -21,7 +21,7 @@ struct request {
     struct output_options output_options;
     struct option_list follow, settings;
     const char *kind, *head;
-    int64_t layer, digits; /* 0: the last layer, 4 digits */
+    int64_t layer, digits; /* 0: the last layer, 4 digits (2 in the brief text of a run) */
     bool full, reference, words;
 
     struct output output;
@@ -29,12 +29,14 @@ struct request {
     int selected_head; /* QKV_ATTENTION_EACH, QKV_ATTENTION_BEST, or a number */
 };
 
-static int read_options(struct request *r)
+static int read_options(struct request *r, bool run)
 {
     r->attention = QKV_ATTENTION_CROSS;
-    r->selected_head = QKV_ATTENTION_EACH;
     if (r->kind) qkv_attention_kind_find(r->kind, &r->attention);
     if (output_read(&r->output, &r->output_options)) return QKV_INVALID;
+    const bool brief = run && !r->full && r->output.format->use == QKV_FORMAT_TERMINAL;
+    r->selected_head = brief ? QKV_ATTENTION_BEST : QKV_ATTENTION_EACH;
+    if (brief && !r->digits) r->digits = 2;
     r->output.style.full = r->full;
     r->output.quiet = r->pair.quiet;
     r->output.style.digits = (int)r->digits;
@@ -167,8 +169,8 @@ static int check_operands(const struct request *r, int operands, const char *pat
 
 static int explain(struct request *r, int operands, char **operand)
 {
-    if (read_options(r)) return QKV_INVALID;
     bool run = is_run_folder(operand[0]);
+    if (read_options(r, run)) return QKV_INVALID;
     if (check_operands(r, operands, operand[0], run)) return QKV_INVALID;
     struct qkv_arena arena = {0};
     struct qkv_error error = {""};
@@ -201,7 +203,11 @@ const struct command command_explain = {
         "values, scores, scaled scores, mask, weights, context, concatenated heads, output; in a run also "
         "feed forward, logits and the chosen words; each step with its formula, shape and matrix.\n\n"
         "A scene says in YAML which words and matrices go in; a run shows its learned matrices at work on a "
-        "sentence. All numbers are float64, computed by the same ops as the models.\n",
+        "sentence. All numbers are float64, computed by the same ops as the models.\n\n"
+        "As text, a run is shown briefly: queries, keys, scores, weights and context of one head, of wide "
+        "matrices the first rows. --full prints all. Matrices that are wider than the terminal are split "
+        "into "
+        "blocks of columns.\n",
     .examples = "  qkv explain configs/seeds/general_attention.yaml --digits 8\n"
                 "  qkv explain configs/seeds/general_attention.yaml --follow word_1 -o word.html\n"
                 "  qkv explain runs/toy_en_es \"the cat is sleeping\" --head best --versus random\n",
@@ -212,14 +218,14 @@ const struct command command_explain = {
                   .optional = true}),
     .options = OPTIONS(
         COMMAND_OPTIONS_OUTPUT(&request.output_options),
-        {"full", 0, NULL, OPTION_FLAG, &request.full, "print complete matrices, however large"},
-        {"digits", 0, "N", OPTION_INTEGER, &request.digits, "digits after the decimal point (default: 4)", 1,
-         17},
+        {"full", 0, NULL, OPTION_FLAG, &request.full, "run: all steps and heads; all rows of large matrices"},
+        {"digits", 0, "N", OPTION_INTEGER, &request.digits,
+         "digits after the decimal point (default: 4; 2 in the brief text of a run)", 1, 17},
         {"follow", 0, "WORDS", OPTION_LIST, &request.follow,
          "show the queries of these words only: words, or their numbers from 1; may be repeated"},
         {"head", 0, "H", OPTION_TEXT, &request.head,
          "a head from 1, all (default), or best: the one of this layer that agrees most with the mean of "
-         "its heads"},
+         "its heads (default of the brief text of a run)"},
         {"set", 's', "KEY=VALUE", OPTION_LIST, &request.settings, "scene: override a key; may be repeated"},
         {"reference", 0, NULL, OPTION_FLAG, &request.reference,
          "print the table of all keys of a scene, in Markdown; no operand"},

@@ -152,6 +152,62 @@ static void train(const char *model, int updates)
     run_ok("rm run && qkv train c.yaml --overwrite -q && ln -s trained run");
 }
 
+/* The numbers of a step in a text: all blocks of one row, joined. */
+static int numbers_of(const char *text, const char *step, const char *row, double *numbers)
+{
+    int count = 0;
+    const char *at = strstr(text, format("  %s   ", step));
+    cr_assert_not_null(at, "%s: %s", step, text);
+    char *copy = strdup(at), *end = strstr(copy, "\n\n");
+    if (end) *end = 0;
+    for (char *line = strtok(copy, "\n"); line; line = strtok(NULL, "\n")) {
+        int used;
+        if (strncmp(line, format("    %s ", row), strlen(row) + 5) != 0) continue;
+        for (line += strlen(row) + 5; sscanf(line, "%lf%n", &numbers[count], &used) == 1; line += used)
+            count++;
+    }
+    free(copy);
+    return count;
+}
+
+/* The text of a run has five steps of one head, whose numbers are those of the complete walk; wide matrices have all columns. */
+Test(explain_run, is_brief_as_text_unless_full)
+{
+    static const char *const left_out[] = {"embeddings", "values", "scaled scores", "output", "logits"};
+    static const char *const shown[] = {"queries", "keys", "scores", "weights", "context"};
+    const char *text = run_ok("qkv explain run " THREE), *full = run_ok("qkv explain run " THREE " --full");
+    const cJSON *best = explain(THREE " --head best");
+    double numbers[64];
+    for (int i = 0; i < 5; i++) {
+        const cJSON *step = step_of(best, 0, shown[i]);
+        int columns = json_size(step, "values.0");
+        cr_assert_eq(numbers_of(text, shown[i], i == 1 ? "one" : "uno", numbers), columns, "%s", text);
+        for (int c = 0; c < columns; c++)
+            cr_expect_float_eq(numbers[c], number_of(step, 0, 0, c), 0.0051, "%s, %d", shown[i], c);
+        cr_expect(lacks(text, format("  %s ", left_out[i])), "%s", left_out[i]);
+        cr_expect(shows(full, format("  %s ", left_out[i])), "%s", left_out[i]);
+    }
+    cr_expect(shows(text, format("head %d\n", (int)json_number(best, "walks.0.first_head"))));
+    cr_expect(shows(text, format("--full prints all %d steps", json_size(best, "walks.0.steps"))));
+    cr_expect(shows(full, "head 1") && shows(full, "head 2") && lacks(full, "--full"));
+    /* One head of width 64: its first row, in blocks. */
+    train("encoder: {num_heads: 1}, decoder: {num_heads: 1, num_layers: 1}", 1);
+    text = run_ok("qkv explain run " THREE);
+    cr_expect(shows(text, "row 1 of [4, 64]\n") && lacks(text, "…") && lacks(text, "⋮"));
+    cr_expect_eq(numbers_of(text, "queries", "uno", numbers), 64);
+    cr_expect_eq(numbers_of(text, "queries", "dos", numbers), 0);
+    for (int versus = 0; versus < 2; versus++) {
+        text = run_ok("qkv explain run " THREE " --follow tres%s", versus ? " --versus random" : "");
+        cr_expect(shows(text, "  queries   Q = X W_Q + b_Q") && shows(text, " [1, 64]\n"));
+        cr_expect(lacks(text, "row 1 of [1"));
+    }
+    int lines = 0;
+    for (const char *c = text = run_ok("qkv explain run " THREE); (c = strchr(c, '\n')); c++) lines++;
+    cr_expect_leq(lines, 64, "%s", text);
+    full = run_ok("qkv explain run " THREE " --full");
+    cr_expect_eq(numbers_of(full, "query weights", "64", numbers), 64);
+}
+
 /* Each kind of attention and positions: the weights of all heads are those of qkv attention. */
 Test(explain_run, explains_every_attention)
 {

@@ -116,7 +116,8 @@ enum qkv_status qkv_explanation_select_head(struct qkv_explanation *explanation,
 /* Renders one explanation, or `count` explanations with the same steps side by side, into memory
  * that the caller frees. The steps of the first one decide what is shown. Depending on the format:
  *
- * - text, html: one section per step. Large matrices are shortened unless options.full is set.
+ * - text, html: one section per step. Large matrices are shortened unless options.full is set; text has all columns, but
+ * of a layer of a model only the most important steps, unless options.full is set.
  * - json: {format, title, about, walks: [{label, model, kind, layer, first_head, heads, steps:
  * [{name, title, formula, note, shape, rows, columns, values}]}]}. rows and columns are the names,
  * or null; values are nested lists in which masked scores are null.

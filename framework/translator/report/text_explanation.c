@@ -1,5 +1,5 @@
 /* Explanations in the terminal: a section per step. Matrices have aligned columns and stand side by side if
- * they fit. */
+ * they fit; a matrix that is wider than the terminal is split into blocks of columns. */
 #include "core/memory.h"
 #include "report/explanation.h"
 
@@ -15,9 +15,10 @@ enum {
     MAX_NUMBERED_ROWS = 12, /* shown of a matrix unless options.full is set */
     MAX_NAMED_ROWS = 24,    /* the same for rows with labels */
     MAX_HEADS = 6,          /* the same for heads */
+    BRIEF_LINES = 12,       /* of a matrix in a brief explanation */
 };
 
-/* One matrix to print. Widths are in columns of the terminal. */
+/* A matrix to print, or a block of its columns. Widths are in columns of the terminal. */
 struct table {
     const struct qkv_step *step;
     const double *values;
@@ -28,7 +29,9 @@ struct table {
     int label_width; /* of the widest row label */
     int *widths;     /* of the columns */
     int width;       /* of the table */
-    struct elision rows, columns;
+    int64_t row_count;
+    struct elision rows;         /* of row_count */
+    int64_t first_column, after; /* the columns of the block: first_column .. after - 1 */
 };
 
 static int smaller(int a, int b)
@@ -41,37 +44,43 @@ static int larger(int a, int b)
     return a > b ? a : b;
 }
 
-/* ---- measuring ---- */
+/* ---- brief explanations: one head of a layer of a model, in one or two screens ---- */
 
-/* Chooses the columns that fit into `limit`: the first ones, a gap, and the last one. At least two are shown, so
- * a table of one or two columns is always complete. */
-static void choose_columns(const struct format_job *job, struct table *table, int limit)
+static bool is_brief(const struct format_job *job)
 {
-    const struct qkv_step *step = table->step;
-    int width = table->label_width;
-    int64_t fitting = 0;
-    table->columns = (struct elision){step->columns, 0};
-    for (int64_t c = 0; c < step->columns; c++) width += 1 + table->widths[c];
-    table->width = width;
-    if (width <= limit || step->columns < 3 || job->options.full) return;
-    int used = table->label_width + 4 + table->widths[step->columns - 1]; /* "  …", and the last one */
-    while (fitting < step->columns - 1 && used + 1 + table->widths[fitting] <= limit)
-        used += 1 + table->widths[fitting++];
-    if (fitting < 1) {
-        fitting = 1;
-        used += 1 + table->widths[0];
-    }
-    table->columns = (struct elision){fitting, 1};
-    table->width = used;
+    return !job->options.full && job->explanations[0].layer > 0;
 }
 
-/* Chooses the rows and sets the widths of the columns. False if memory runs out. */
+/* Whether a brief explanation leaves a step out. */
+static bool is_left_out(const struct format_job *job, const struct qkv_step *step)
+{
+    static const char *const shown[] = {"queries", "rotated_queries", "keys",         "rotated_keys",
+                                        "scores",  "weights",         "word_weights", "context"};
+    if (!is_brief(job)) return false;
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+        if (!strcmp(shown[i], step->name)) return false;
+    return true;
+}
+
+/* ---- measuring ---- */
+
+/* Chooses a block of columns. */
+static void set_columns(struct table *table, int64_t first, int64_t after)
+{
+    table->first_column = first;
+    table->after = after;
+    table->width = table->label_width;
+    for (int64_t c = first; c < after; c++) table->width += 1 + table->widths[c];
+}
+
+/* Measures the complete matrix, and chooses its rows. False if memory runs out. */
 static bool measure(const struct format_job *job, struct table *table)
 {
     const struct qkv_step *step = table->step;
     table->widths = qkv_arena_zeros(job->arena, step->columns, sizeof *table->widths);
     if (!table->widths) return false;
-    table->rows = job->options.full
+    table->row_count = step->rows;
+    table->rows = job->options.full || is_brief(job)
                       ? (struct elision){step->rows, 0}
                       : qkv_elide(step->rows, step->row_names ? MAX_NAMED_ROWS : MAX_NUMBERED_ROWS, 2);
     for (int64_t i = 0; i < qkv_elision_places(table->rows, step->rows); i++) {
@@ -89,7 +98,27 @@ static bool measure(const struct format_job *job, struct table *table)
         table->widths[c] = larger(
             table->widths[c], smaller(qkv_cell_width(qkv_step_label(job, step->column_names, c)), MAX_LABEL));
     if (table->colored) table->label_width++; /* labels must not touch coloured cells */
+    set_columns(table, 0, step->columns);
     return true;
+}
+
+/* The end of the block of columns that begins at `from`: as many as fit into the line for tables first .. last - 1, side by
+ * side; at least one. */
+static int64_t end_of_block(const struct format_job *job, struct table *tables, int64_t first, int64_t last,
+                            int64_t from)
+{
+    int64_t after = from, columns = tables[first].step->columns;
+    while (after < columns) {
+        int width = INDENT - GAP;
+        for (int64_t t = first; t < last; t++) {
+            set_columns(&tables[t], from, after + 1);
+            width += GAP + tables[t].width;
+        }
+        if (width > job->options.width && after > from) break;
+        after++;
+    }
+    for (int64_t t = first; t < last; t++) set_columns(&tables[t], from, after);
+    return after;
 }
 
 /* ---- lines ---- */
@@ -103,12 +132,7 @@ static void append_row(const struct format_job *job, const struct table *table, 
     char number[40];
     qkv_cell_padded(out, row < 0 ? "" : qkv_step_label(job, step->row_names, row), table->label_width,
                     CELL_LEFT);
-    for (int64_t i = 0; i < qkv_elision_places(table->columns, step->columns); i++) {
-        int64_t c = qkv_elision_at(table->columns, step->columns, i);
-        if (c < 0) {
-            qkv_bytes_text(out, "   …");
-            continue;
-        }
+    for (int64_t c = table->first_column; c < table->after; c++) {
         double value = row < 0 ? 0 : table->values[row * step->columns + c];
         uint32_t color = 0;
         qkv_number_text(number, table->style, value);
@@ -128,7 +152,7 @@ static void append_row(const struct format_job *job, const struct table *table, 
 static void append_line(const struct format_job *job, const struct table *table, int64_t line, bool captions,
                         struct bytes *out)
 {
-    const int64_t rows = table->step->rows, i = line - captions - 1,
+    const int64_t rows = table->row_count, i = line - captions - 1,
                   row = i < 0 ? -1 : qkv_elision_at(table->rows, rows, i);
     if (captions && line == 0)
         qkv_cell_padded(out, table->caption, table->width, CELL_LEFT);
@@ -153,9 +177,10 @@ static void append_band(const struct format_job *job, const struct table *tables
 {
     int64_t lines = 0;
     bool captions = false;
-    for (int64_t t = first; t < last; t++) captions = captions || *tables[t].caption;
+    for (int64_t t = first; t < last; t++)
+        captions = captions || (*tables[t].caption && !tables[t].first_column);
     for (int64_t t = first; t < last; t++) {
-        int64_t height = captions + 1 + qkv_elision_places(tables[t].rows, tables[t].step->rows);
+        int64_t height = captions + 1 + qkv_elision_places(tables[t].rows, tables[t].row_count);
         if (height > lines) lines = height;
     }
     for (int64_t line = 0; line < lines; line++) {
@@ -204,19 +229,25 @@ static void append_wrapped(const struct format_job *job, const char *text, int i
 }
 
 /* Appends the heading of a step: " 8  scores   S = Q Kᵀ                          [4, 4]". A formula that would move the
- * shape out of its column is below. */
-static void append_title(const struct format_job *job, int64_t at, struct bytes *out)
+ * shape out of its column is below. rows: how many of its rows are shown, from the first. */
+static void append_title(const struct format_job *job, int64_t at, int64_t rows, struct bytes *out)
 {
     const struct qkv_step *step = &job->explanations[0].steps[at];
     const char *title = qkv_display_line(job->arena, step->title),
                *formula = qkv_display_line(job->arena, step->formula);
     bool colors = job->options.colors != QKV_COLORS_NONE;
-    char shape[64], number[24];
+    char complete[64], shape[128], number[24];
     if (!title || !formula) {
         out->failed = true;
         return;
     }
-    qkv_step_shape(&job->explanations[0], step, shape);
+    qkv_step_shape(&job->explanations[0], step, complete);
+    if (rows == step->rows)
+        snprintf(shape, sizeof shape, "%s", complete);
+    else if (rows == 1)
+        snprintf(shape, sizeof shape, "row 1 of %s", complete);
+    else
+        snprintf(shape, sizeof shape, "rows 1 to %lld of %s", (long long)rows, complete);
     snprintf(number, sizeof number, "%2lld", (long long)at + 1);
     int used = (int)strlen(number) + 2 + qkv_cell_width(title);
     qkv_bytes_format(out, "%s%s  %s%s", colors ? "\033[1m" : "", number, title, colors ? "\033[0m" : "");
@@ -233,53 +264,84 @@ static void append_title(const struct format_job *job, int64_t at, struct bytes 
     if (step->note) append_wrapped(job, step->note, INDENT, out);
 }
 
-/* Returns the columns that one table may use. Tables with numbered columns are shortened so that all
- * explanations fit side by side. */
-static int table_limit(const struct format_job *job, const struct qkv_step *step)
+/* Makes a table for each of the first `heads` heads in each explanation that has the step, heads first. Returns their number. */
+static int64_t make_tables(const struct format_job *job, int64_t at, int64_t heads, struct table *tables,
+                           struct bytes *out)
 {
-    int line = (int)job->options.width - INDENT;
-    return job->count > 1 && !step->column_names ? (line - GAP * (job->count - 1)) / job->count : line;
+    const bool weights = job->explanations[0].steps[at].content == QKV_STEP_WEIGHTS;
+    int64_t count = 0;
+    for (int64_t i = 0; i < heads * job->count && !out->failed; i++) {
+        int index = (int)(i % job->count);
+        int64_t h = i / job->count;
+        const struct qkv_step *step = qkv_step_counterpart(job, index, at);
+        if (!step) continue;
+        tables[count] = (struct table){
+            .step = step,
+            .values = step->values + h * step->rows * step->columns,
+            .caption = qkv_step_caption(job, index, step, h),
+            .style = qkv_step_number_style(job, at),
+            .colored = weights && job->options.colors != QKV_COLORS_NONE,
+            .largest = weights ? qkv_step_largest(job, at) : 1,
+        };
+        if (!measure(job, &tables[count++])) out->failed = true;
+    }
+    return count;
+}
+
+/* Returns the end of a band that begins with table `first`: further tables as far as they fit beside it. Beside a table that is
+ * split into blocks of numbered columns stand those of the same head; `walks` is their number. */
+static int64_t end_of_band(const struct format_job *job, const struct table *tables, int64_t first,
+                           int64_t count, int64_t walks)
+{
+    int64_t last = first + 1;
+    int used = INDENT + tables[first].width;
+    if (used > job->options.width)
+        return tables[first].step->column_names ? last : first + walks - first % walks;
+    while (last < count && tables[last].step->columns == tables[first].step->columns &&
+           used + GAP + tables[last].width <= job->options.width)
+        used += GAP + tables[last++].width;
+    return last;
+}
+
+/* Shows only the first rows of the tables, as many as fit into BRIEF_LINES if each is split as the first. Returns their number. */
+static int64_t shorten(const struct format_job *job, struct table *tables, int64_t count, int64_t walks)
+{
+    const struct qkv_step *step = tables[0].step;
+    int64_t last = end_of_band(job, tables, 0, count, walks), blocks = 0, rows = step->rows;
+    for (int64_t from = 0; from < step->columns; blocks++) from = end_of_block(job, tables, 0, last, from);
+    if (blocks && rows >= BRIEF_LINES / blocks) rows = larger(BRIEF_LINES / (int)blocks - 1, 1);
+    for (int64_t t = 0; t < count; t++) {
+        tables[t].row_count = rows;
+        tables[t].rows = (struct elision){rows, 0};
+        set_columns(&tables[t], 0, tables[t].step->columns);
+    }
+    return rows;
 }
 
 static void append_step(const struct format_job *job, int64_t at, struct bytes *out)
 {
-    const struct qkv_step *first_step = &job->explanations[0].steps[at];
-    int64_t heads = first_step->heads ? first_step->heads : 1;
-    int64_t shown = job->options.full || heads <= MAX_HEADS ? heads : MAX_HEADS, count = 0;
+    const struct qkv_step *step = &job->explanations[0].steps[at];
+    int64_t heads = step->heads ? step->heads : 1;
+    int64_t shown = job->options.full || heads <= MAX_HEADS ? heads : MAX_HEADS;
     struct table *tables = qkv_arena_zeros(job->arena, shown * job->count, sizeof *tables);
-    bool weights = first_step->content == QKV_STEP_WEIGHTS;
-    append_title(job, at, out);
-    if (qkv_step_repeated(job, at)) {
+    bool repeated = !is_brief(job) && qkv_step_repeated(job, at);
+    int64_t count = tables && !repeated ? make_tables(job, at, shown, tables, out) : 0, walks = count / shown;
+    if (!tables) out->failed = true;
+    if (out->failed) return;
+    append_title(job, at, is_brief(job) ? shorten(job, tables, count, walks) : step->rows, out);
+    if (repeated)
         qkv_bytes_format(out, "%*ssame numbers as step %lld\n", INDENT, "",
                          (long long)qkv_step_repeated(job, at));
-        return;
-    }
-    for (int64_t h = 0; tables && h < shown; h++)
-        for (int index = 0; index < job->count; index++) {
-            const struct qkv_step *step = qkv_step_counterpart(job, index, at);
-            if (!step) continue;
-            struct table *table = &tables[count++];
-            *table = (struct table){
-                .step = step,
-                .values = step->values + h * step->rows * step->columns,
-                .caption = qkv_step_caption(job, index, step, h),
-                .style = qkv_step_number_style(job, at),
-                .colored = weights && job->options.colors != QKV_COLORS_NONE,
-                .largest = weights ? qkv_step_largest(job, at) : 1,
-            };
-            if (!measure(job, table)) out->failed = true;
-            if (out->failed) return;
-            choose_columns(job, table, table_limit(job, step));
-        }
-    if (!tables) out->failed = true;
     for (int64_t first = 0, last; first < count; first = last) {
-        int used = INDENT + tables[first].width;
-        for (last = first + 1; last < count && used + GAP + tables[last].width <= job->options.width; last++)
-            used += GAP + tables[last].width;
+        int64_t from = 0;
+        last = end_of_band(job, tables, first, count, walks);
         if (first) qkv_bytes_text(out, "\n");
-        append_band(job, tables, first, last, out);
+        do {
+            from = end_of_block(job, tables, first, last, from);
+            append_band(job, tables, first, last, out);
+        } while (from < tables[first].step->columns);
     }
-    if (shown < heads)
+    if (shown < heads && !repeated)
         qkv_bytes_format(out, "%*s… and %lld more heads (--head H shows one, --full all)\n", INDENT, "",
                          (long long)(heads - shown));
 }
@@ -296,8 +358,12 @@ enum qkv_status qkv_text_explanations(const struct format_job *job, struct bytes
         append_wrapped(job, first->about, 0, out);
     }
     for (int64_t i = 0; i < first->step_count; i++) {
+        if (is_left_out(job, &first->steps[i])) continue;
         if (out->size) qkv_bytes_text(out, "\n");
         append_step(job, i, out);
     }
+    if (is_brief(job))
+        qkv_bytes_format(out, "\n--full prints all %lld steps with all their rows%s\n",
+                         (long long)first->step_count, first->layer_heads > 1 ? " and heads" : "");
     return QKV_OK;
 }

@@ -109,7 +109,7 @@ struct qkv_format_options {
     double scale;         /* png: pixels per unit of svg, at most 32; 0: 2 */
     int64_t width;        /* text: columns of the terminal; 0: 80 */
     enum qkv_terminal_colors colors; /* text */
-    bool full;  /* text and html of explanations: all rows and columns of large matrices */
+    bool full;  /* text and html of explanations: all steps, and all rows and columns of large matrices */
     int digits; /* text and html of explanations: digits after the decimal point, at most 17; 0: 4 */
 };
 
