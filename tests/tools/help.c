@@ -127,7 +127,8 @@ static void expect_completions(const char *shell, const char *command, bool in_w
     for (size_t i = 0; i < sizeof COMPLETIONS / sizeof COMPLETIONS[0]; i++) {
         const char *line = in_words ? COMPLETIONS[i].bash_words : COMPLETIONS[i].line;
         if (!line) continue;
-        struct outcome outcome = run("cd '%s' && bash ask.sh '%s' %s", folder, script, line);
+        struct outcome outcome = run("cd '%s' && PATH=\"$(dirname '%s'):$PATH\" bash ask.sh '%s' %s", folder,
+                                     QKV_BINARY, script, line);
         cr_expect_str_eq(outcome.output, COMPLETIONS[i].offered, "%s offers %s", line, outcome.output);
         cr_expect(!in_words || !*outcome.error, "%s", outcome.error);
     }
@@ -152,16 +153,22 @@ Test(help, fish_completes_commands_options_and_operands)
                        false);
 }
 
-/* zsh asks for a value with the function that the option names; here, compadd and the prefix are those of a test. */
-Test(help, zsh_completes_keys_of_a_config)
+/* The functions that offer words and files are those of a test, because those of zsh need a terminal. */
+Test(help, zsh_completes_commands_options_and_operands)
 {
-    const char *script = script_of("zsh");
-    const char *ask = "compdef() :; compadd() { print -l -- ${(M)@[4,-1]:#$PREFIX*}; }; source \"$1\"; ";
-    cr_expect(shows(run("cat '%s'", script).output, ":KEY=VALUE:_qkv_settings'"));
-    struct outcome outcome = run("zsh -fc '%s PREFIX=training.upd; _qkv_settings' - '%s'", ask, script);
-    cr_expect_str_eq(outcome.output, "training.updates=\n", "%s%s", outcome.output, outcome.error);
-    outcome = run("zsh -fc '%s PREFIX=training.updates=5; _qkv_settings' - '%s'", ask, script);
-    cr_expect_str_empty(outcome.output);
+    expect_completions(
+        "zsh",
+        "zsh -fc 'compdef() :; compset() :; compadd() { for word in ${@[4,-1]}; print -- $word; }\n"
+        "_describe() print -l -- ${${(P)2}%%:*}\n"
+        "_files() case $1 in\n"
+        "    -/) print -l -- $PREFIX*(N/) ;;\n"
+        "    -g) print -l -- $PREFIX${~2}(N) ;;\n"
+        "    *) print -l -- $PREFIX*(N) ;;\n"
+        "esac\n"
+        "script=$1; shift; source $script\n"
+        "words=(qkv $@); CURRENT=$#words; PREFIX=$words[-1]; _qkv' - \"$@\" |\n"
+        "    sed 's/^--[a-z]*=//; s,folder$,&/,' | sort | tr '\\n' ' '\n",
+        false);
 }
 
 /* ---- the version and the kernels ---- */

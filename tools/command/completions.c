@@ -1,275 +1,167 @@
-/* The completion scripts: for bash a branch of a `case` for each command, for zsh the specifications of _arguments, for fish a
- * line for each option and operand. */
-#include "command.h"
+/* Completion: what may stand at the cursor of a command line, and scripts for bash, zsh and fish that ask for it. */
 #include "help.h"
 
 #include "config/config_keys.h"
 
-/* ---- parts of all scripts ---- */
+/* ---- what may stand at the cursor ---- */
 
-enum shell { BASH, ZSH, FISH };
-
-static void print_names(FILE *file, const char *separator, qkv_name_lister *naming)
+/* Prints what a value may be: first what the shell is to complete, then the words that begin like `word`, each behind
+ * `before`. */
+static void offer_value(const char *before, const char *word, enum value_kind kind, qkv_name_lister *choices)
 {
+    static const char *const kinds[] = {
+        [VALUE_OTHER] = "nothing",  [VALUE_FILE] = "file",     [VALUE_FOLDER] = "folder",
+        [VALUE_RUN] = "folder",     [VALUE_CONFIG] = "config", [VALUE_CONFIG_OR_RUN] = "config",
+        [VALUE_SETTING] = "setting"};
+    bool is_setting = !choices && kind == VALUE_SETTING;
     const char *name;
-    for (int64_t i = 0; (name = naming(NULL, i)); i++) fprintf(file, "%s%s", i ? separator : "", name);
+    puts(choices ? "words" : kinds[kind]);
+    if (is_setting) choices = qkv_config_key;
+    for (int64_t i = 0; choices && (name = choices(NULL, i)); i++)
+        if (!strncmp(name, word, strlen(word))) printf("%s%s%s\n", before, name, is_setting ? "=" : "");
 }
 
-/* Prints the completions of KEY=VALUE: every key of a config followed by `=`. */
-static void print_settings(FILE *file)
+/* Prints a name with its help, if it begins like `word`. */
+static void offer_name(const char *word, const char *name, const char *help)
 {
-    print_names(file, "= ", qkv_config_key);
-    fputc('=', file);
+    if (!strncmp(name, word, strlen(word))) printf("%s\t%s\n", name, help);
 }
 
-/* Prints what completes a value: its choices, or its kind. In bash it is the argument of _qkv_value, in zsh an action, in fish
- * flags of `complete`, of which -x says that the value is not a file. */
-static void print_value(FILE *file, enum shell shell, enum value_kind kind, qkv_name_lister *choices)
+static void offer_commands(const char *word)
 {
-    static const char *const kinds[][3] = {
-        [VALUE_OTHER] = {"''", ": ", " -x"},
-        [VALUE_FILE] = {"file", ":_files", " -r -F"},
-        [VALUE_FOLDER] = {"folder", ":_files -/", " -x -a '(__fish_complete_directories)'"},
-        [VALUE_RUN] = {"folder", ":_files -/", " -x -a '(__fish_complete_directories)'"},
-        [VALUE_CONFIG] = {"config", ":_files -g \"*.(yaml|yml)\"",
-                          " -x -k -a '(__fish_complete_suffix .yaml)'"},
-        [VALUE_CONFIG_OR_RUN] = {"config", ":_files -g \"*.(yaml|yml)\"",
-                                 " -x -k -a '(__fish_complete_suffix .yaml)'"},
-        [VALUE_SETTING] = {"setting", ":_qkv_settings", " -x -a '$__qkv_settings'"}};
-    static const char *const before[] = {"'words ", ":(", " -x -a '"}, *const after[] = {"'", ")", "'"};
-    fputs(choices ? before[shell] : kinds[kind][shell], file);
-    if (choices) print_names(file, " ", choices);
-    if (choices) fputs(after[shell], file);
+    puts("words");
+    for (int i = 0; COMMANDS[i]; i++) offer_name(word, COMMANDS[i]->name, COMMANDS[i]->summary);
+    if (*word != '-') return;
+    offer_name(word, "--help", "list the commands");
+    offer_name(word, "--version", "print the version and the kernels in use");
 }
 
-/* Prints text inside '...' of a shell, with a backslash before each of the characters `special`. */
-static void print_escaped(FILE *file, const char *text, const char *special)
+static void offer_options(const struct command *command, const char *word)
 {
-    for (; *text; text++) {
-        bool is_special = strchr(special, *text);
-        fputs(is_special ? "\\" : *text == '\'' ? "'\\'" : "", file);
-        fputc(*text, file);
+    char name[64], help[OPTION_HELP_SIZE];
+    puts("words");
+    for (const struct command_option *o = command->options; o->name; o++) {
+        snprintf(name, sizeof name, "--%s", o->name);
+        offer_name(word, name, write_option_help(o, help));
+        snprintf(name, sizeof name, "-%c", o->letter);
+        if (o->letter) offer_name(word, name, write_option_help(o, help));
     }
+    offer_name(word, "--help", "print the help page");
+    offer_name(word, "-h", "print the help page");
 }
 
-/* Prints the short and the long name of an option: "-o --output" when the separator is " ". */
-static void print_spellings(FILE *file, const struct command_option *option, const char *separator)
-{
-    if (option->letter) fprintf(file, "-%c%s", option->letter, separator);
-    fprintf(file, "--%s", option->name);
-}
-
-/* Prints the names of all options, or of those that take a value. */
-static void print_options(FILE *file, const struct command *command, const char *before, const char *after,
-                          bool with_value)
+/* Finds the option with this name that takes a value; NULL: there is none. */
+static const struct command_option *valued_option(const struct command *command, const char *name,
+                                                  size_t length)
 {
     for (const struct command_option *o = command->options; o->name; o++) {
-        if (with_value && o->type == OPTION_FLAG) continue;
-        fputs(before, file);
-        print_spellings(file, o, " ");
-        fputs(after, file);
+        bool is_short = length == 2 && name[1] == o->letter,
+             is_long = !strncmp(name, "--", 2) && strlen(o->name) + 2 == length &&
+                       !strncmp(name + 2, o->name, length - 2);
+        if (o->type != OPTION_FLAG && (is_short || is_long)) return o;
     }
+    return NULL;
 }
 
-/* ---- bash ---- */
-
-static const char BEGINNING[] =
-    "\n"
-    "# Offers those of the words $1 that begin like the word to complete.\n"
-    "_qkv_words()\n"
-    "{\n"
-    "    mapfile -t COMPREPLY < <(compgen -W \"$1\" -- \"$word\")\n"
-    "}\n"
-    "\n"
-    "# Offers files of the kind $1, keys of a config, or, where it is `words ...`, these words.\n"
-    "_qkv_value()\n"
-    "{\n"
-    "    case $1 in\n"
-    "    'words '*)\n"
-    "        _qkv_words \"${1#words }\"\n"
-    "        return\n"
-    "        ;;\n"
-    "    setting)\n"
-    "        _qkv_words \"$_qkv_settings\"\n"
-    "        compopt -o nospace 2>/dev/null\n"
-    "        return\n"
-    "        ;;\n"
-    "    file) mapfile -t COMPREPLY < <(compgen -f -- \"$word\") ;;\n"
-    "    folder) mapfile -t COMPREPLY < <(compgen -d -- \"$word\") ;;\n"
-    "    config)\n"
-    "        mapfile -t COMPREPLY < <(\n"
-    "            compgen -f -X '!*.yaml' -- \"$word\"\n"
-    "            compgen -f -X '!*.yml' -- \"$word\"\n"
-    "            compgen -d -- \"$word\"\n"
-    "        )\n"
-    "        ;;\n"
-    "    esac\n"
-    "    compopt -o filenames 2>/dev/null\n"
-    "}\n"
-    "\n"
-    "_qkv()\n"
-    "{\n"
-    "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
-    "    local options valued operands last operand=0 i\n"
-    "    COMPREPLY=()\n"
-    "    # bash cuts --format=png, and KEY=VALUE, into three words.\n"
-    "    if [[ $word == = || $previous == = ]]; then\n"
-    "        [[ $word == = ]] && word=\n"
-    "        [[ $previous == = ]] && previous=${COMP_WORDS[COMP_CWORD - 2]}\n"
-    "        [[ $previous == -* ]] || return 0\n"
-    "    fi\n"
-    "    if ((COMP_CWORD == 1)); then\n"
-    "        _qkv_words \"";
-
-static const char END[] = "    *) return ;;\n"
-                          "    esac\n"
-                          "    if [[ $word == -* ]]; then\n"
-                          "        _qkv_words \"$options\"\n"
-                          "        return\n"
-                          "    fi\n"
-                          "    # Count the operands before the word to complete.\n"
-                          "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
-                          "        case ${COMP_WORDS[i]} in\n"
-                          "        -*)\n"
-                          "            [[ $valued != *\" ${COMP_WORDS[i]} \"* ]] && continue\n"
-                          "            [[ ${COMP_WORDS[i + 1]} == = ]] && ((i++))\n"
-                          "            ((i++))\n"
-                          "            [[ ${COMP_WORDS[i + 1]} == = ]] && ((i += 2))\n"
-                          "            ;;\n"
-                          "        *) ((operand++)) ;;\n"
-                          "        esac\n"
-                          "    done\n"
-                          "    [[ -n $last ]] && ((operand > last)) && operand=$last\n"
-                          "    _qkv_value \"${operands[operand]}\"\n"
-                          "}\n"
-                          "complete -F _qkv qkv\n";
-
-static void bash_command(FILE *file, const struct command *command)
+/* bash cuts --format=png, and KEY=VALUE, into three words. */
+void help_complete(int count, char **word)
 {
-    int count = 0;
-    bool repeated = false;
-    fprintf(file, "    %s)\n        options='", command->name);
-    print_options(file, command, "", " ", false);
-    fputs("-h --help'\n        valued=' ", file);
-    print_options(file, command, "", " ", true);
-    fputs("'\n        operands=(", file);
-    for (const struct command_operand *o = command->operands; o->name; o++) {
-        fputs(count++ ? " " : "", file);
-        print_value(file, BASH, o->completes, o->choices);
-        repeated = o->repeated;
+    const char *last = count ? word[count - 1] : "";
+    if (count < 2) {
+        offer_commands(last);
+        return;
     }
-    fputs(")\n", file);
-    if (repeated) fprintf(file, "        last=%d\n", count - 1);
-    fputs("        case $previous in\n", file);
-    for (const struct command_option *o = command->options; o->name; o++) {
-        if (o->type == OPTION_FLAG) continue;
-        fputs("        ", file);
-        print_spellings(file, o, " | ");
-        fputs(")\n            _qkv_value ", file);
-        print_value(file, BASH, o->completes, o->choices);
-        fputs("\n            return\n            ;;\n", file);
+    const struct command *command = command_find(word[0]);
+    const struct command_option *option = NULL; /* whose value comes next */
+    bool is_setting = false;                    /* the value of a key comes next */
+    if (!command) return;
+    const struct command_operand *operand = command->operands;
+    for (int i = 1; i < count - 1; i++) {
+        if (!strcmp(word[i], "="))
+            is_setting = !option;
+        else if (option || is_setting)
+            option = NULL, is_setting = false;
+        else if (word[i][0] == '-' && word[i][1])
+            option = valued_option(command, word[i], strlen(word[i]));
+        else if (operand->name && !operand->repeated)
+            operand++;
     }
-    fputs("        esac\n        ;;\n", file);
+    size_t name_length = strcspn(last, "=");
+    if (!strcmp(last, "=")) {
+        is_setting = !option;
+        last = "";
+    }
+    if (is_setting) return;
+    if (option) {
+        offer_value("", last, option->completes, option->choices);
+    } else if (*last != '-') {
+        if (operand->name) offer_value("", last, operand->completes, operand->choices);
+    } else if (!last[name_length]) {
+        offer_options(command, last);
+    } else if ((option = valued_option(command, last, name_length))) {
+        char before[64];
+        snprintf(before, sizeof before, "--%s=", option->name);
+        offer_value(before, last + name_length + 1, option->completes, option->choices);
+    }
 }
+
+/* ---- scripts ---- */
 
 void help_bash(FILE *file)
 {
-    fputs("# Completion of qkv for bash, made by `qkv help --format bash`.\n\n_qkv_settings='", file);
-    print_settings(file);
-    fputs("'\n", file);
-    fputs(BEGINNING, file);
-    for (int i = 0; COMMANDS[i]; i++) fprintf(file, "%s%s", i ? " " : "", COMMANDS[i]->name);
-    fputs(" --help --version\"\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n", file);
-    for (int i = 0; COMMANDS[i]; i++) bash_command(file, COMMANDS[i]);
-    fputs(END, file);
-}
-
-/* ---- zsh ---- */
-
-/* ":NAME:action" */
-static void zsh_value(FILE *file, const char *name, enum value_kind kind, qkv_name_lister *choices)
-{
-    fputc(':', file);
-    print_escaped(file, name, ":\\");
-    print_value(file, ZSH, kind, choices);
-}
-
-static void zsh_option(FILE *file, const struct command_option *o)
-{
-    char help[OPTION_HELP_SIZE];
-    bool flag = o->type == OPTION_FLAG;
-    fputs("            ", file);
-    if (o->type == OPTION_LIST)
-        fputs("'*'", file);
-    else if (o->letter)
-        fprintf(file, "'(-%c --%s)'", o->letter, o->name);
-    if (o->letter)
-        fprintf(file, "{-%c%s,--%s%s}", o->letter, flag ? "" : "+", o->name, flag ? "" : "=");
-    else
-        fprintf(file, "--%s%s", o->name, flag ? "" : "=");
-    fputs("'[", file);
-    print_escaped(file, write_option_help(o, help), "[]\\");
-    fputc(']', file);
-    if (!flag) zsh_value(file, o->value, o->completes, o->choices);
-    fputs("' \\\n", file);
-}
-
-static void zsh_command(FILE *file, const struct command *command)
-{
-    int number = 0;
-    fprintf(file, "        %s)\n        _arguments -s \\\n", command->name);
-    for (const struct command_option *o = command->options; o->name; o++) zsh_option(file, o);
-    fputs("            '(- *)'{-h,--help}'[print the help page]'", file);
-    for (const struct command_operand *o = command->operands; o->name; o++) {
-        fputs(" \\\n            '", file);
-        if (o->repeated)
-            fputc('*', file);
-        else
-            fprintf(file, "%d%s", ++number, o->optional ? ":" : "");
-        zsh_value(file, o->name, o->completes, o->choices);
-        fputc('\'', file);
-    }
-    fputs("\n        ;;\n", file);
+    fputs(
+        "# Completion of qkv for bash, made by `qkv help --format bash`.\n"
+        "_qkv()\n"
+        "{\n"
+        "    local kind word=${COMP_WORDS[COMP_CWORD]}\n"
+        "    COMPREPLY=()\n"
+        "    [[ $word == = ]] && word=\n"
+        "    {\n"
+        "        read -r kind\n"
+        "        mapfile -t COMPREPLY\n"
+        "    } < <(\"${COMP_WORDS[0]}\" --complete \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null)\n"
+        "    COMPREPLY=(\"${COMPREPLY[@]%%$'\\t'*}\") # without the help\n"
+        "    case $kind in\n"
+        "    setting) compopt -o nospace 2>/dev/null ;;\n"
+        "    file) mapfile -t COMPREPLY < <(compgen -f -- \"$word\") ;;\n"
+        "    folder) mapfile -t COMPREPLY < <(compgen -d -- \"$word\") ;;\n"
+        "    config)\n"
+        "        mapfile -t COMPREPLY < <(\n"
+        "            compgen -f -X '!*.yaml' -- \"$word\"\n"
+        "            compgen -f -X '!*.yml' -- \"$word\"\n"
+        "            compgen -d -- \"$word\"\n"
+        "        )\n"
+        "        ;;\n"
+        "    esac\n"
+        "    [[ $kind == file || $kind == folder || $kind == config ]] && compopt -o filenames 2>/dev/null\n"
+        "    return 0\n"
+        "}\n"
+        "complete -F _qkv qkv\n",
+        file);
 }
 
 void help_zsh(FILE *file)
 {
     fputs("#compdef qkv\n"
           "# Completion of qkv for zsh, made by `qkv help --format zsh`.\n"
-          "\n"
-          "# Offers the keys of a config; behind `=` nothing.\n"
-          "_qkv_settings()\n"
-          "{\n"
-          "    [[ $PREFIX == *=* ]] || compadd -S '' -- ",
-          file);
-    print_settings(file);
-    fputs("\n"
-          "}\n"
-          "\n"
           "_qkv()\n"
           "{\n"
-          "    local curcontext=$curcontext state line\n"
-          "    typeset -A opt_args\n"
-          "    local -a commands=(\n",
-          file);
-    for (int i = 0; COMMANDS[i]; i++) {
-        fprintf(file, "        '%s:", COMMANDS[i]->name);
-        print_escaped(file, COMMANDS[i]->summary, ":\\");
-        fputs("'\n", file);
-    }
-    fputs("    )\n"
-          "    _arguments -C \\\n"
-          "        '(- *)'{-h,--help}'[list the commands]' \\\n"
-          "        '(- *)--version[print the version and the kernels in use]' \\\n"
-          "        '1:command:->command' \\\n"
-          "        '*::argument:->argument' && return\n"
-          "    case $state in\n"
-          "    command) _describe -t commands command commands ;;\n"
-          "    argument)\n"
-          "        case $words[1] in\n",
-          file);
-    for (int i = 0; COMMANDS[i]; i++) zsh_command(file, COMMANDS[i]);
-    fputs("        esac\n"
+          "    local kind\n"
+          "    local -a before lines\n"
+          "    before=(${(Q)words[2,CURRENT-1]})\n"
+          "    lines=(${(f)\"$(${(Q)words[1]} --complete $before \"${(Q)PREFIX}\" 2>/dev/null)\"})\n"
+          "    kind=${lines[1]}\n"
+          "    lines=(${lines[2,-1]})\n"
+          "    [[ $kind == (file|folder|config) ]] && compset -P '--*='\n"
+          "    case $kind in\n"
+          "    setting) compadd -S '' -- $lines ;;\n"
+          "    file) _files ;;\n"
+          "    folder) _files -/ ;;\n"
+          "    config) _files -g '*.(yaml|yml)' ;;\n"
+          "    words)\n"
+          "        lines=(${lines//:/\\\\:})\n"
+          "        lines=(${lines/$'\\t'/:})\n"
+          "        _describe qkv lines\n"
           "        ;;\n"
           "    esac\n"
           "}\n"
@@ -283,83 +175,26 @@ void help_zsh(FILE *file)
           file);
 }
 
-/* ---- fish ---- */
-
-/* Ends a line with the text that describes what it completes. */
-static void fish_text(FILE *file, const char *text)
-{
-    fputs(" -d '", file);
-    print_escaped(file, text, "'\\");
-    fputs("'\n", file);
-}
-
-static void fish_command(FILE *file, const struct command *command)
-{
-    char help[OPTION_HELP_SIZE];
-    int number = 0;
-    fputc('\n', file);
-    for (const struct command_option *o = command->options; o->name; o++) {
-        fprintf(file, "complete -c qkv -n '__qkv_command %s' -l %s", command->name, o->name);
-        if (o->letter) fprintf(file, " -s %c", o->letter);
-        if (o->type != OPTION_FLAG) print_value(file, FISH, o->completes, o->choices);
-        fish_text(file, write_option_help(o, help));
-    }
-    fprintf(file, "complete -c qkv -n '__qkv_command %s' -l help -s h -d 'print the help page'\n",
-            command->name);
-    for (const struct command_operand *o = command->operands; o->name; o++) {
-        number++;
-        if (o->completes == VALUE_OTHER && !o->choices) continue;
-        fprintf(file, "complete -c qkv -n '__qkv_operand %s %s %d", command->name,
-                o->repeated ? "-ge" : "-eq", number);
-        print_options(file, command, " ", "", true);
-        fputc('\'', file);
-        print_value(file, FISH, o->completes, o->choices);
-        fputc('\n', file);
-    }
-}
-
 void help_fish(FILE *file)
 {
-    fputs(
-        "# Completion of qkv for fish, made by `qkv help --format fish`.\n"
-        "\n"
-        "# True when the command is $argv[1].\n"
-        "function __qkv_command\n"
-        "    set -l words (commandline -opc)\n"
-        "    test (count $words) -ge 2; and test $words[2] = $argv[1]\n"
-        "end\n"
-        "\n"
-        "# True when the command is $argv[1] and the number of the operand to complete is $argv[2] (-eq or\n"
-        "# -ge) $argv[3]. The rest of $argv are the options that take a value.\n"
-        "function __qkv_operand\n"
-        "    __qkv_command $argv[1]; or return 1\n"
-        "    set -l number 1\n"
-        "    set -l is_value 0\n"
-        "    for word in (commandline -opc)[3..]\n"
-        "        if test $is_value = 1\n"
-        "            set is_value 0\n"
-        "        else if contains -- $word $argv[4..]\n"
-        "            set is_value 1\n"
-        "        else if not string match -q -- '-*' $word\n"
-        "            set number (math $number + 1)\n"
-        "        end\n"
-        "    end\n"
-        "    test $number $argv[2] $argv[3]\n"
-        "end\n"
-        "\n"
-        "complete -c qkv -f\n"
-        "set -g __qkv_settings ",
-        file);
-    print_settings(file);
-    fputs(
-        "\n"
-        "complete -c qkv -n 'test (count (commandline -opc)) -eq 1' -l help -s h -d 'list the commands'\n"
-        "complete -c qkv -n 'test (count (commandline -opc)) -eq 1' -l version -d 'print the version and the "
-        "kernels in use'\n",
-        file);
-    for (int i = 0; COMMANDS[i]; i++) {
-        fprintf(file, "complete -c qkv -n 'test (count (commandline -opc)) -eq 1' -a %s", COMMANDS[i]->name);
-        fish_text(file, COMMANDS[i]->summary);
-    }
-    for (int i = 0; COMMANDS[i]; i++) fish_command(file, COMMANDS[i]);
+    fputs("# Completion of qkv for fish, made by `qkv help --format fish`.\n"
+          "function __qkv_complete\n"
+          "    set -l words (commandline -opc)\n"
+          "    set -l word (commandline -ct)\n"
+          "    set -l lines (command $words[1] --complete $words[2..] \"$word\" 2>/dev/null)\n"
+          "    set -l before (string match -r -- '^--[^=]*=' $word)\n"
+          "    set -l value (string replace -r -- '^--[^=]*=' '' $word)\n"
+          "    switch \"$lines[1]\"\n"
+          "        case file\n"
+          "            __fish_complete_path \"$value\" | string replace -r -- '^' \"$before\"\n"
+          "        case folder\n"
+          "            __fish_complete_directories \"$value\" | string replace -r -- '^' \"$before\"\n"
+          "        case config\n"
+          "            __fish_complete_suffix \"$value\" .yaml | string replace -r -- '^' \"$before\"\n"
+          "        case '*'\n"
+          "            printf '%s\\n' $lines[2..]\n"
+          "    end\n"
+          "end\n"
+          "complete -c qkv -f -k -a '(__qkv_complete)'\n",
+          file);
 }

@@ -23,7 +23,13 @@ void help_text_page(const struct command *command, FILE *file);
 void help_markdown_page(const struct command *command, FILE *file);
 void help_man_page(const struct command *command, FILE *file);
 
-/* Completion scripts of all commands. */
+/* Prints what may stand at the cursor of a command line, for the completion scripts. word: the words after `qkv`, the last of
+ * which ends at the cursor. The first line is what the shell completes itself: a file, a folder, a config (a YAML file), or
+ * nothing but the words that follow, one a line, with their help after a tab (words; setting: keys of a config, after which no
+ * space is wanted). Prints nothing when nothing fits. */
+void help_complete(int count, char **word);
+
+/* The completion scripts. */
 void help_bash(FILE *file);
 void help_zsh(FILE *file);
 void help_fish(FILE *file);

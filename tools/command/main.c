@@ -42,6 +42,10 @@ static int run(int argc, char **argv)
     }
     if (!strcmp(name, "--help") || !strcmp(name, "-h"))
         return parse_and_run(&command_help, 1, help_arguments);
+    if (!strcmp(name, "--complete")) {
+        help_complete(argc - 2, argv + 2);
+        return QKV_OK;
+    }
     if (qkv_kernels_in_use(&kernels, &error)) return print_error("%s", error.message);
     if (!strcmp(name, "--version")) {
         print_version(&kernels);
