@@ -210,9 +210,7 @@ static enum qkv_status choose_heads(struct alignment *a, int64_t count, struct q
 /* Writes the links of a pair as a line, and warns if the pair is too long to have any. */
 static void write_pair(struct alignment *a, const struct qkv_aligned_pair *pair, int64_t number)
 {
-    for (int64_t i = 0; i < pair->links.count; i++)
-        fprintf(a->output, "%s%lld-%lld", i ? " " : "", (long long)pair->links.links[i].source,
-                (long long)pair->links.links[i].target);
+    print_links(a->output, &pair->links);
     fputc('\n', a->output);
     if (pair->gold) qkv_alignment_count(&a->result, &pair->links, pair->gold);
     if (!pair->reason) return;

@@ -71,6 +71,64 @@ Test(align, links_the_strongest_words_of_a_head_in_both_readings)
             }
 }
 
+/* ---- the links of translations ---- */
+
+/* The field of a line of `text` (both from 0). */
+static char *field_of(const char *text, int line, int field)
+{
+    for (; line > 0; line--) text = strchr(text, '\n') + 1;
+    for (; field > 0; field--) text += strcspn(text, "\t\n") + 1;
+    return format("%.*s", (int)strcspn(text, "\t\n"), text);
+}
+
+/* They are the strongest source words of the mean over all heads, which qkv attention gives for the same words. */
+Test(align, translations_have_the_links_of_their_words)
+{
+    write_text(".", "lines", "one two three\n\nfive four\n");
+    const char *plain = run_ok("qkv translate RUN lines"),
+               *linked = run_ok("qkv translate RUN lines --alignment");
+    for (int line = 0; line < 3; line++) {
+        char *target = field_of(linked, line, 0), *source = field_of(read_file("lines", NULL), line, 0);
+        cr_expect_str_eq(target, field_of(plain, line, 0));
+        cr_expect_eq(!*target, line == 1, "%s", linked);
+        if (line == 1) continue;
+        const cJSON *map =
+            json_at(json_by("qkv attention RUN '%s' -t '%s' -q -f json --kind cross --layer mean --head mean",
+                            source, target),
+                    "maps.0.weights");
+        char *expected = format("%s", ""), *links = field_of(linked, line, 1);
+        for (int s = 0; s < json_size(map, "0") - 1; s++)
+            for (int t = 0; t < json_size(map, "") - 1; t++) {
+                bool strongest = true;
+                for (int other = 0; other < json_size(map, "0") - 1; other++)
+                    strongest = strongest && json_cell(map, t, s) >= json_cell(map, t, other);
+                if (strongest) expected = format("%s%s%d-%d", expected, *expected ? " " : "", s, t);
+            }
+        cr_expect_str_eq(links, expected, "%s", linked);
+    }
+    cr_expect_str_eq(field_of(linked, 1, 1), "");
+}
+
+/* Each of several translations has its own links, those of qkv align; so has the text of a line that begins with a prefix. */
+Test(align, all_translations_of_a_line_have_links)
+{
+    static const char *const options[] = {"--beam 3 --n-best 3 --scores", "--sample --n-best 3 --scores",
+                                          "--prefix -b 1"};
+    for (int i = 0; i < 3; i++) {
+        bool prefix = i == 2;
+        int count = prefix ? 1 : 3, first = prefix ? 0 : 2;
+        write_text(".", "lines", prefix ? "one two four\tcinco\n" : "one two four\n");
+        const char *linked = run_ok("qkv translate RUN lines --alignment %s", options[i]), *pairs = "",
+                   *links = "";
+        for (int k = 0; k < count; k++) {
+            pairs = format("%sone two four\t%s\n", pairs, field_of(linked, k, first));
+            links = format("%s%s\n", links, field_of(linked, k, first + 1));
+        }
+        write_text(".", "pairs.tsv", pairs);
+        cr_expect_str_eq(links, align(""), "%s: %s", options[i], linked);
+    }
+}
+
 /* ---- norms ---- */
 
 static const cJSON *step(const cJSON *explanation, const char *name)

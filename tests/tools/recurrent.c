@@ -115,6 +115,7 @@ Test(recurrent, attention_of_a_model_without_attention_is_refused)
          "qkv: --without: there is no head 'cross.1.1': the model has no attention"},
         {"translate run dev.tsv --replace-unk",
          "qkv: run: --replace-unk needs cross attention, which the model of this run does not have"},
+        {"translate run dev.tsv --alignment", "qkv: run: the model has no cross attention"},
     };
     enter(tiny_task("fixed"));
     train_recurrent("run", "", ", attention: {score: none}", 2);

@@ -41,6 +41,7 @@ Test(translate_processes, translate_in_the_order_of_the_lines)
         "translate run in.txt --sample --temperature 3 --n-best 2 --scores -b 5",
         "translate run --replace-unk -b 1 -q < in.txt",
         "translate run prefix.txt --prefix -b 4",
+        "translate run in.txt --alignment --beam 2 --n-best 2 -b 4",
     };
     make_lines("lines");
     run_ok("awk '{ print $0 (NF == 2 ? \"\\t\" toupper($1) : \"\") }' in.txt > prefix.txt");

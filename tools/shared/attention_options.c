@@ -72,6 +72,13 @@ const char *list_silent_heads(const struct qkv_model *model, char *text, size_t 
 
 NAME_LISTER(links_from_name, index == 0 ? "0" : index == 1 ? "1" : NULL);
 
+void print_links(FILE *file, const struct qkv_alignment *links)
+{
+    for (int64_t i = 0; i < links->count; i++)
+        fprintf(file, "%s%lld-%lld", i ? " " : "", (long long)links->links[i].source,
+                (long long)links->links[i].target);
+}
+
 int links_options_check(const struct links_options *options, const char *pairs)
 {
     if (options->from && !options->path) return print_error("--links-from needs --links");

@@ -54,6 +54,11 @@ enum qkv_status silence_heads(struct qkv_model *model, const struct option_list 
 /* Writes the names of the silent heads of a model into `text`: "cross.2.1, cross.2.2"; "" if there is none. Returns `text`. */
 const char *list_silent_heads(const struct qkv_model *model, char *text, size_t size);
 
+/* ---- links ---- */
+
+/* Prints links as 0-0 1-2, source word first. */
+void print_links(FILE *file, const struct qkv_alignment *links);
+
 /* ---- gold links ---- */
 
 /* The options as they are given; all zero at first. */

@@ -115,6 +115,7 @@ enum qkv_status input_lines_encode(struct input_lines *input, const char *place,
         tab = NULL;
     }
     size_t size = tab ? (size_t)(tab - text) : strlen(text);
+    const char *source = qkv_arena_format(arena, "%.*s", (int)size, text);
     if (read_column(input, place, text, size, false, error)) return QKV_INVALID;
     if (input->sentence.respelled) {
         text = input->sentence.respelled;
@@ -131,8 +132,8 @@ enum qkv_status input_lines_encode(struct input_lines *input, const char *place,
                     path ? path : "");
         length = input->longest;
     }
-    *line = (struct input_line){.number = ++input->count};
-    if (!copy_tokens(&input->sentence, length, arena, &line->source) ||
+    *line = (struct input_line){.number = ++input->count, .text = source};
+    if (!source || !copy_tokens(&input->sentence, length, arena, &line->source) ||
         (input->needs_words && !add_words(input, text, size, arena, &line->source)))
         return qkv_error_set(error, "%s: out of memory", place);
     return tab ? read_prefix(input, place, tab + 1, arena, line, error) : QKV_OK;

@@ -2,6 +2,7 @@
 #include "core/memory.h"
 #include "prompt.h"
 
+#include "attention_options.h"
 #include "command.h"
 #include "input_lines.h"
 #include "output_options.h"
@@ -14,6 +15,7 @@
 
 #include "framework/engine/core/text.h"
 #include "processes/processes.h"
+#include "report/aligner.h"
 
 #include "qkv/corpus.h"
 #include "qkv/model.h"
@@ -130,7 +132,7 @@ enum { BATCHES_AHEAD = 64, DEFAULT_SEED = 42 };
 struct options {
     struct search_options search;
     int64_t n_best, batch_size, threads; /* 0: not given */
-    bool scores, quiet, has_prefixes, replace_unknown;
+    bool scores, quiet, has_prefixes, replace_unknown, alignment;
     bool sample;
     double temperature, top_p; /* 0: not given */
     int64_t top_k, seed;       /* -1: not given */
@@ -153,6 +155,7 @@ struct translator {
     struct qkv_processes *processes;
     struct qkv_translator *translator;
     struct unknown_replacer replacer; /* only with --replace-unk */
+    struct qkv_aligner *aligner;      /* only with --alignment */
     struct input_lines input;
     struct block block;
     const struct qkv_hypothesis *found; /* of the last block; valid until the next */
@@ -188,12 +191,19 @@ static const char *text_of(struct translator *t, const struct input_line *line, 
     return TEXT_IN(arena, "%s %s", line->prefix_text, detokenized(t, count - forced, tokens + forced, arena));
 }
 
-/* Prints one translation as a line, after a number (--n-best) and its score (--scores). The number is that of the line or, at
- * the prompt, the rank of the translation. The prefix is printed as the line has it. */
-static enum qkv_status print_hypothesis(struct translator *t, const struct input_line *line,
-                                        const struct qkv_hypothesis *hypothesis, int64_t rank,
-                                        struct qkv_error *error)
+/* A translation of a block. */
+struct translation {
+    const struct input_line *line;
+    const struct qkv_hypothesis *hypothesis;
+    int64_t rank; /* among those of the line, from 1 */
+};
+
+/* Sets the texts of a translation and its source. The prefix is as the line has it. */
+static enum qkv_status make_texts(struct translator *t, const struct translation *translation,
+                                  struct qkv_pair_texts *texts, struct qkv_error *error)
 {
+    const struct input_line *line = translation->line;
+    const struct qkv_hypothesis *hypothesis = translation->hypothesis;
     const char **tokens = tokens_of(t, hypothesis, &t->block.arena);
     int64_t count = hypothesis->length;
     t->printed++;
@@ -202,30 +212,53 @@ static enum qkv_status print_hypothesis(struct translator *t, const struct input
     if (t->options.replace_unknown && replace_unknown(&t->replacer, line, hypothesis, tokens, &count, error))
         return QKV_INVALID;
     const char *text = text_of(t, line, count, tokens);
-    if (t->search.n_best > 1) printf("%lld\t", (long long)(t->has_prompt ? rank : line->number));
-    if (t->options.scores) printf("%.6f\t", hypothesis->score);
-    print_result(stdout, text);
-    putchar('\n');
+    *texts = (struct qkv_pair_texts){line->text, text, strlen(line->text), strlen(text)};
     return QKV_OK;
+}
+
+/* Prints a translation as a line, after a number (--n-best) and its score (--scores), before its links (--alignment). The number
+ * is that of the line or, at the prompt, the rank of the translation. */
+static void print_translation(const struct translator *t, const struct translation *translation,
+                              const struct qkv_aligned_pair *pair)
+{
+    int64_t line = translation->line->number;
+    if (t->search.n_best > 1) printf("%lld\t", (long long)(t->has_prompt ? translation->rank : line));
+    if (t->options.scores) printf("%.6f\t", translation->hypothesis->score);
+    print_result(stdout, pair->texts.target);
+    if (t->aligner) putchar('\t');
+    print_links(stdout, &pair->links);
+    putchar('\n');
+    if (pair->reason && !t->options.quiet)
+        print_error("%s:%lld: %s: no links", t->has_prompt ? "<stdin>" : t->input.lines.path, (long long)line,
+                    pair->reason);
 }
 
 /* Translates the block and prints it in the order of the lines; an empty line gives an empty line. */
 static enum qkv_status flush(struct translator *t, struct qkv_error *error)
 {
     struct block *block = &t->block;
-    int64_t n_best = t->search.n_best, next = 0;
+    int64_t n_best = t->search.n_best, next = 0, count = 0;
     bool end = false;
+    const size_t most = (size_t)(block->count * n_best);
+    struct translation *all = required(qkv_arena_allocate(&block->arena, most * sizeof *all));
+    struct qkv_aligned_pair *pairs = required(qkv_arena_zeros(&block->arena, (int64_t)most, sizeof *pairs));
     if (block_share(block, t->processes, &end, error)) return QKV_INVALID;
     enum qkv_status status = qkv_translator_run(t->translator, block->filled, block->ids,
                                                 t->options.batch_size, &t->search, &t->found, error);
     if (status) return status;
     for (int64_t i = 0; i < block->count; i++) {
         bool has_words = next < block->filled && block->place[next] == i;
-        const struct qkv_hypothesis nothing = {0}, *best = has_words ? &t->found[next * n_best] : &nothing;
+        static const struct qkv_hypothesis nothing = {0};
+        const struct qkv_hypothesis *best = has_words ? &t->found[next * n_best] : &nothing;
         if (has_words) next++;
         for (int64_t k = 0; k < n_best && (k == 0 || (has_words && best[k].ids)); k++)
-            if (print_hypothesis(t, &block->line[i], &best[k], k + 1, error)) return QKV_INVALID;
+            all[count++] = (struct translation){&block->line[i], &best[k], k + 1};
     }
+    for (int64_t i = 0; i < count; i++)
+        if (make_texts(t, &all[i], &pairs[i].texts, error)) return QKV_INVALID;
+    if (t->aligner) status = qkv_aligner_run(t->aligner, count, pairs, error);
+    if (status) return status;
+    for (int64_t i = 0; i < count; i++) print_translation(t, &all[i], &pairs[i]);
     block_clear(block);
     if (fflush(stdout) != 0) return qkv_error_set(error, "<stdout>: cannot be written: %s", strerror(errno));
     return QKV_OK;
@@ -407,6 +440,9 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
     if (o->has_prefixes) t->search.prefixes = block->prefix;
     t->workers = qkv_workers_new(threads_of(t->processes, o->threads), error);
     if (!t->workers) return QKV_INVALID;
+    const struct qkv_aligner_options drawing = {.drawing = QKV_DRAWING_TARGET};
+    if (o->alignment && !(t->aligner = qkv_aligner_new(&t->run, NULL, &drawing, t->workers, error)))
+        return QKV_INVALID;
     t->translator = qkv_translator_new_ensemble(t->ensemble.models, t->workers, error);
     if (!t->translator) return QKV_INVALID;
     qkv_translator_divide(t->translator, t->processes);
@@ -435,6 +471,7 @@ static void close_translator(struct translator *t)
 {
     input_lines_close(&t->input);
     qkv_translator_free(t->translator);
+    qkv_aligner_free(t->aligner);
     qkv_workers_free(t->workers);
     block_close(&t->block);
     qkv_arena_release(&t->typed.arena);
@@ -503,6 +540,7 @@ const struct command command_translate = {
         "process 0 alone reads FILE and prints the same as one process.\n",
     .examples = "  echo \"the cat is sleeping\" | qkv translate runs/toy_en_es\n"
                 "  qkv translate runs/toy_en_es lines.txt --beam 5 --n-best 3 --scores\n"
+                "  qkv translate runs/toy_en_es lines.txt --alignment | cut -f 2\n"
                 "  qkv translate runs/toy_en_es lines.txt --sample --top-p 0.9 --n-best 3\n"
                 "  printf 'the turtle sleeps\\tuna\\n' | qkv translate runs/toy_en_es --prefix\n",
     .operands = OPERANDS({"RUN", VALUE_RUN, "a run folder"},
@@ -516,6 +554,9 @@ const struct command command_translate = {
          1, 1000},
         {"scores", 0, NULL, OPTION_FLAG, &options.scores,
          "print before each translation its score: the log-probability divided by the length penalty"},
+        {"alignment", 0, NULL, OPTION_FLAG, &options.alignment,
+         "print after each translation a tab and its links, 0-0 1-2: the words of the line and of the "
+         "translation that qkv align links (by RUN alone, with --with)"},
         {"sample", 0, NULL, OPTION_FLAG, &options.sample,
          "draw each token from the probabilities of the model instead of searching for the best "
          "translation; excludes --beam"},
