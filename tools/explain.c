@@ -12,7 +12,6 @@
 #include "qkv/attention_map.h"
 #include "report/words.h"
 
-#include <string.h>
 #include <unistd.h>
 
 /* The options as they are given, and what they mean. */

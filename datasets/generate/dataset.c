@@ -3,7 +3,6 @@
 #include "core/memory.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum qkv_status dataset_files_end(struct dataset_files *files, enum qkv_status status,

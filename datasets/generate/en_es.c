@@ -7,9 +7,6 @@
 #include "datasets/generate/random_sentence.h"
 #include "qkv/corpus.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     /* After so many rejected clauses in a row, most likely no new one exists: an error. */
     MAX_ATTEMPTS = 200000,

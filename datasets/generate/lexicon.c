@@ -4,8 +4,6 @@
 #include "data/lines.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- phrases ---- */
 

@@ -3,7 +3,6 @@
 #include "core/text.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* A sequence that another split must not share is drawn again, up to so many times; the last one is kept. */
 enum { MAX_ATTEMPTS = 100 };

@@ -3,8 +3,6 @@
 
 #include "graph/internal.h"
 
-#include <stdlib.h>
-
 enum { ROWS = 480, WIDTH = 512, SENTENCES = 32, LENGTH = ROWS / SENTENCES, HEADS = 8, CLASSES = 4000 };
 
 /* Tensors and options that ops are called with. */

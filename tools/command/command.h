@@ -17,8 +17,6 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Defines a lister whose names need no context: `name` is an expression in `index`, NULL behind the last name. */

@@ -71,9 +71,11 @@ void help_complete(int count, char **word)
         offer_commands(last);
         return;
     }
-    const struct command *command = command_find(word[0]);
+    const struct command *command = NULL;
     const struct command_option *option = NULL; /* whose value comes next */
     bool is_setting = false;                    /* the value of a key comes next */
+    for (int i = 0; COMMANDS[i]; i++)
+        if (!strcmp(COMMANDS[i]->name, word[0])) command = COMMANDS[i];
     if (!command) return;
     const struct command_operand *operand = command->operands;
     for (int i = 1; i < count - 1; i++) {

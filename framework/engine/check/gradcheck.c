@@ -7,8 +7,6 @@
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- the report ---- */
 

@@ -3,8 +3,6 @@
 #include "check/check.h"
 #include "core/memory.h"
 
-#include <string.h>
-
 /* ---- what samples share ---- */
 
 /* Defines the interface of a layer, whose struct is `storage`. */

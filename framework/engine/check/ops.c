@@ -6,8 +6,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum qkv_op_id qkv_op_find(const char *name)
 {

@@ -5,6 +5,7 @@
 #include "qkv/base.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Sets the error of memory that has run out; returns QKV_INVALID. */
 static inline enum qkv_status qkv_no_memory(struct qkv_error *error)

@@ -8,8 +8,6 @@
 #include <limits.h>
 #include <locale.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- text of any origin ---- */
 

@@ -5,8 +5,6 @@
 #include "graph/internal.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- the graph ---- */
 

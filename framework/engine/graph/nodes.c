@@ -3,8 +3,6 @@
 #include "graph/graph.h"
 #include "graph/internal.h"
 
-#include <string.h>
-
 struct qkv_tensor *qkv_tensor_new(struct qkv_graph *graph, enum qkv_op_id op)
 {
     struct qkv_tensor *tensor = qkv_arena_zeroed(&graph->arena, sizeof *tensor);

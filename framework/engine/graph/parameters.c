@@ -11,8 +11,6 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ALIGNED_ELEMENTS = 16, LONGEST_NAME = 255 };
 

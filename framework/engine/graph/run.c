@@ -6,8 +6,6 @@
 #include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 void qkv_graph_observe(struct qkv_graph *graph, const struct qkv_observer *observer)
 {

@@ -14,8 +14,6 @@
 #include "kernels/registry.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- messages: gradients go to another process in buckets, so that one bucket is sent while backward computes the next ----
  * An embedding table has gradients only in the rows of the words that occur in the shard, so only these rows are sent: the message

@@ -8,7 +8,6 @@
 #include "graph/attention_rule.h"
 
 #include <stdarg.h>
-#include <string.h>
 
 /* ---- values that follow from others ---- */
 

@@ -6,7 +6,6 @@
 #include "core/text.h"
 
 #include <errno.h>
-#include <string.h>
 
 /* ---- the enums of the engine, whose names core/choices.c defines ---- */
 

@@ -5,7 +5,6 @@
 #include "core/text.h"
 
 #include <stdarg.h>
-#include <string.h>
 #include <strings.h>
 
 /* ---- collecting ---- */

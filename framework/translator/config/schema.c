@@ -5,7 +5,6 @@
 #include "core/text.h"
 
 #include <math.h>
-#include <string.h>
 #include <strings.h>
 #include <utf8proc.h>
 

@@ -5,8 +5,6 @@
 #include "core/memory.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <utf8proc.h>
 #include <yaml.h>
 

@@ -8,7 +8,6 @@
 #include "data/unicode.h"
 
 #include <errno.h>
-#include <string.h>
 #include <zlib.h>
 
 static const char VERSION_LINE[] = "#version: 0.2";

@@ -8,8 +8,6 @@
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
-#include <string.h>
-
 /* The words of one side of a corpus, which each epoch cuts into different pieces. */
 struct qkv_bpe_dropout {
     struct qkv_text_config text; /* a copy, whose max_length the memory was reserved for */

@@ -6,8 +6,6 @@
 #include "data/bpe.h"
 #include "data/unicode.h"
 
-#include <string.h>
-
 enum {
     LOWEST_FREQUENCY = 2, /* of a pair that becomes a merge */
     PRUNE_EVERY = 100,    /* rare pairs are set aside after every 100 merges */

@@ -8,8 +8,6 @@
 #include "data/prepared.h"
 #include "data/unicode.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 /* ---- reading ---- */

@@ -3,8 +3,6 @@
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
-#include <string.h>
-
 /* How a token attaches to its neighbours. */
 enum {
     LEFT = 1,   /* no space before it */

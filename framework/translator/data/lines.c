@@ -5,8 +5,6 @@
 #include "core/text.h"
 #include "data/unicode.h"
 
-#include <string.h>
-
 enum { CHUNK = 1 << 16 }; /* bytes per read */
 
 enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path, struct qkv_error *error)

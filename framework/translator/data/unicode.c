@@ -2,7 +2,6 @@
 
 #include "core/memory.h"
 
-#include <string.h>
 #include <utf8proc.h>
 
 /* Every code point below is in normal form C by itself and composes with nothing before it. */

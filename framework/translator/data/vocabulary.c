@@ -8,7 +8,6 @@
 #include "data/unicode.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 static const char *const specials[QKV_SPECIALS] = {

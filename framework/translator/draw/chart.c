@@ -7,8 +7,6 @@
 #include "draw/picture.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- axes, which start at 0 ---- */
 

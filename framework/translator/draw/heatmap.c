@@ -19,7 +19,6 @@
 #include "graph/attention_rule.h"
 
 #include <math.h>
-#include <string.h>
 #include <utf8proc.h>
 
 static const uint32_t ink = 0x222222, soft_ink = 0x666666, frame = 0xCCCCCC;

@@ -9,8 +9,6 @@
 #include <math.h>
 #include <pango/pangocairo.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 /* ---- Cairo, Pango and GObject ---- */

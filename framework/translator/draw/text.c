@@ -9,8 +9,6 @@
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <utf8proc.h>
 
 /* ---- a growing buffer ---- */

@@ -7,8 +7,6 @@
 #include "report/collect.h"
 #include "report/words.h"
 
-#include <string.h>
-
 /* ---- the layer ---- */
 
 static enum qkv_status no_attention(const struct model_walk *m)

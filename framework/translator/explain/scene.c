@@ -10,7 +10,6 @@
 #include "qkv/model.h"
 
 #include <math.h>
-#include <string.h>
 
 struct scene_walk {
     const struct qkv_scene *scene;

@@ -8,8 +8,6 @@
 #include "data/unicode.h"
 #include "explain/walk.h"
 
-#include <string.h>
-
 /* ---- keys ---- */
 
 /* The names of the values of an enum, in its order. */

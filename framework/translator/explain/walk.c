@@ -3,8 +3,6 @@
 #include "core/memory.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct walk *qkv_walk_new(enum qkv_dtype dtype, struct qkv_arena *arena, struct qkv_error *error)
 {

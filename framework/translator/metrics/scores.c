@@ -5,7 +5,6 @@
 #include "qkv/version.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- metrics of counts ---- */
 

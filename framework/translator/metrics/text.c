@@ -4,8 +4,6 @@
 #include "core/memory.h"
 #include "metrics/metric.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <utf8proc.h>
 
 /* ---- classes of characters ---- */

@@ -7,8 +7,6 @@
 #include "source_checksum.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The header that is sent before a parcel. */
 struct heading {

@@ -10,7 +10,6 @@
 #include <mpi.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -7,9 +7,6 @@
 #include "report/collect.h"
 #include "report/words.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const unsigned CROSS = 1u << QKV_ATTENTION_CROSS;
 
 struct qkv_aligner {

@@ -6,9 +6,6 @@
 #include "report/words.h"
 #include "report/writer.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* The drawings that are scored. */
 static const enum qkv_alignment_drawing DRAWINGS[] = {QKV_DRAWING_TARGET, QKV_DRAWING_UNION};
 enum { SCORED_DRAWINGS = sizeof DRAWINGS / sizeof *DRAWINGS };

@@ -4,8 +4,6 @@
 
 #include "report/writer.h"
 
-#include <string.h>
-
 static const char *const kind_names[QKV_ATTENTION_KINDS] = {[QKV_ATTENTION_ENCODER] = "encoder",
                                                             [QKV_ATTENTION_DECODER] = "decoder",
                                                             [QKV_ATTENTION_CROSS] = "cross"};

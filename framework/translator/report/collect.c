@@ -11,8 +11,6 @@
 #include "qkv/run.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- sentences of users ---- */
 

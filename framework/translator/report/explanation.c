@@ -6,8 +6,6 @@
 #include "draw/text.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 const struct qkv_step *qkv_explanation_step(const struct qkv_explanation *explanation, const char *name)
 {

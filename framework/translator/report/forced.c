@@ -4,9 +4,6 @@
 #include "core/system.h"
 #include "report/collect.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- slots ---- */
 
 enum qkv_status qkv_forced_open(struct forced_slots *slots, struct qkv_workers *workers,

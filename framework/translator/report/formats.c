@@ -5,9 +5,6 @@
 #include "draw/heatmap.h"
 #include "report/explanation.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define FORMAT(name) &qkv_writer_##name,
 static const struct qkv_format_writer *const writers[] = {
 #include "report/formats.def"

@@ -11,8 +11,6 @@
 #include "report/words.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const struct qkv_head_measure_info MEASURES[] = {
 #define HEAD_MEASURE(id, name, title, digits, factor, help) {#name, title, help, digits, factor},

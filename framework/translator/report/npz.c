@@ -4,8 +4,6 @@
 #include "report/explanation.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 /* ---- the archive ---- */

@@ -8,7 +8,6 @@
 #include "report/collect.h"
 
 #include <math.h>
-#include <string.h>
 
 static const char *const ROLES[] = {
 #define ROLE(name) [QKV_PART_##name] = "QKV_PART_" #name

@@ -6,7 +6,6 @@
 #include "draw/text.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     INDENT = 4,

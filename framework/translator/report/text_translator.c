@@ -7,8 +7,6 @@
 #include "qkv/run.h"
 #include "report/collect.h"
 
-#include <stdlib.h>
-
 struct qkv_text_translator {
     struct qkv_run run;
     struct qkv_sentence source;

@@ -6,8 +6,6 @@
 #include "data/bpe.h"
 #include "report/writer.h"
 
-#include <string.h>
-
 /* ---- rows of weights ---- */
 
 double qkv_row_total(const double *row, int64_t count)

@@ -8,8 +8,6 @@
 #include "data/bpe.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- packing ---- */
 

@@ -12,8 +12,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char *name)

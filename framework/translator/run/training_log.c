@@ -9,8 +9,6 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static double number_of(const cJSON *line, const char *key)
 {

@@ -9,9 +9,6 @@
 #include "qkv/model.h"
 #include "train/training.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* The first pairs of the training data as one batch, with the vocabularies of training. */
 struct data {
     struct qkv_corpus corpus;

@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 _Static_assert(MAX_KEPT <= (int)QKV_AVERAGE_MAX, "more best checkpoints than an average can have");

@@ -13,8 +13,6 @@
 #include "qkv/model.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A graph and a batch. There are as many slots as threads, so that all threads can work at the same time; of the batches of
  * this process, slot j computes j, j + slots, j + 2 slots, ... on the thread that takes it. */

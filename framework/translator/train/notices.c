@@ -10,7 +10,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     SETTLED = 1000, /* updates after the warm-up before a lack of progress is worth a notice */
