@@ -39,9 +39,9 @@ static enum qkv_status tokenize(struct qkv_lines *lines, struct qkv_sentence *se
             has_told_of_tab = true;
         }
         if (!quiet && is_interactive)
-            warn_of_unknown_words(place, sentence, run, is_target);
+            warn_of_unknown_words(place, sentence, run, is_target, NULL);
         else if (!quiet)
-            unknown_words_note(&unknown_words, place, sentence, run, is_target, lines->number);
+            unknown_words_note(&unknown_words, place, sentence, run, is_target, NULL, lines->number);
         print_tokens(&sentence->tokens);
     }
     unknown_words_end(&unknown_words);

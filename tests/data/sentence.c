@@ -20,10 +20,11 @@ static struct qkv_vocabulary vocabulary_of(const char *words)
 }
 
 /* The tokens of a line with spaces between them; unknown ones are in brackets. */
-static const char *read_line(const struct qkv_text_config *text, const char *known, const char *line)
+static const char *read_spelled(const struct qkv_text_config *text, const char *known, const char *line,
+                                bool as_trained)
 {
     struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release) = vocabulary_of(known);
-    struct qkv_sentence sentence RELEASED(qkv_sentence_release) = {0};
+    struct qkv_sentence sentence RELEASED(qkv_sentence_release) = {.as_trained = as_trained};
     const char *shown = "";
     /* A line need not end with a NUL. */
     char *longer = format("%s\u2019s", line);
@@ -36,6 +37,11 @@ static const char *read_line(const struct qkv_text_config *text, const char *kno
     }
     cr_expect_eq(sentence.unknown, unknown);
     return shown;
+}
+
+static const char *read_line(const struct qkv_text_config *text, const char *known, const char *line)
+{
+    return read_spelled(text, known, line, false);
 }
 
 Test(sentence, reads_marks_that_look_alike_as_the_vocabulary_has_them)
@@ -65,6 +71,40 @@ Test(sentence, reads_marks_that_look_alike_as_the_vocabulary_has_them)
                          cases[i].line, read_line(&words, cases[i].known, cases[i].line), cases[i].read);
     const struct qkv_text_config characters = {.lang = "en", .level = QKV_LEVEL_CHAR};
     cr_expect_str_eq(read_line(&characters, "a ' s", "a\u2019s"), "a ' s");
+}
+
+Test(sentence, reads_case_and_marks_as_the_vocabulary_has_them)
+{
+    static const struct {
+        const char *known, *line, *read;
+    } cases[] = {
+        {"the cat is sleeping", "The cat is sleeping.", "the cat is sleeping"},
+        {"the cat is sleeping", "THE CAT, is (Sleeping) ?", "the cat is sleeping"},
+        {"the cat is sleeping", "hello my Cat", "[hello] [my] cat"},
+        {"die Katze \u00C4hre USA", "DIE katze \u00E4hre usa", "die Katze \u00C4hre USA"},
+        {"\u03BF \u03B3\u03AC\u03C4\u03BF\u03C2", "\u039F \u0393\u03AC\u03C4\u03BF\u03C2!",
+         "\u03BF \u03B3\u03AC\u03C4\u03BF\u03C2"},
+        /* Only the last word gets a final mark, the first of those that make it known. */
+        {"sleeps. sleeps? the The", "the sleeps", "the sleeps."},
+        {"sleeps. the", "Sleeps the!", "[Sleeps] the"},
+        {"\u0938\u094B\u0924\u0940\u0964 \u0939\u0948\u0964", "\u0938\u094B\u0924\u0940 \u0939\u0948.",
+         "[\u0938\u094B\u0924\u0940] \u0939\u0948\u0964"},
+        {"sleeping. the The", "THE Sleeping!", "the sleeping."},
+        /* What is known stays, signs that mean something stay, and a line without words stays. */
+        {"the The cat.", "The cat.", "The cat."},
+        {"C 50 a", "C# 50% a", "[C#] [50%] a"},
+        {"a", "?", "[?]"},
+        {"isn't", "Isn\u2019t!", "isn't"},
+    };
+    const struct qkv_text_config words = {.lang = "en", .level = QKV_LEVEL_WORD};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect_str_eq(read_spelled(&words, cases[i].known, cases[i].line, true), cases[i].read,
+                         "%s: %s, not %s", cases[i].line,
+                         read_spelled(&words, cases[i].known, cases[i].line, true), cases[i].read);
+    const struct qkv_text_config split = {.lang = "en", .level = QKV_LEVEL_WORD, .split_punctuation = true};
+    cr_expect_str_eq(read_spelled(&split, "the cat", "\u00BFThe cat?", true), "the cat");
+    cr_expect_str_eq(read_spelled(&split, "the cat \uFFED.", "The cat.", true), "the cat \uFFED.");
+    cr_expect_str_eq(read_line(&split, "the cat", "The cat"), "[The] cat"); /* only as_trained */
 }
 
 /* A word that is read with another mark is cut into the pieces of training. */

@@ -58,6 +58,14 @@ Test(translate, lists_the_best_with_their_scores)
                       "the beam size, 2: raise --beam, or give --n-best"));
 }
 
+/* What follows the warnings about unknown words. The example is the first sentence of the training text with three words. */
+static const char *known_words(void)
+{
+    return format("qkv: note: a sentence that the model knows: %s; its words: qkv inspect run --vocabulary\n",
+                  run_ok("printf %%s \"$(awk -F '\\t' 'split($1, word, \" \") >= 3 {print $1; exit}' "
+                         "train.tsv)\""));
+}
+
 /* What is said of lines: one note for each, of which the rest of the output says nothing. */
 Test(translate, says_what_is_odd_about_a_line)
 {
@@ -84,7 +92,8 @@ Test(translate, says_what_is_odd_about_a_line)
                                      cases[i][0]);
         cr_expect_eq(outcome.exit_code, 0);
         cr_expect_eq(count(outcome.output, '\n'), count(read_file("in", NULL), '\n'), "%s", cases[i][0]);
-        cr_expect_str_eq(outcome.error, cases[i][1]);
+        bool has_unknown = strstr(cases[i][1], "vocabulary") != NULL;
+        cr_expect_str_eq(outcome.error, format("%s%s", cases[i][1], has_unknown ? known_words() : ""));
     }
     cr_expect_str_empty(run("printf 'yak\\na\\ta\\n' | qkv translate run --quiet").error);
     cr_expect(refused(run("qkv translate \"$(printf 'run\\033[2J\\n\\nx')\""),
@@ -95,19 +104,49 @@ Test(translate, says_what_is_odd_about_a_line)
 Test(translate, does_not_name_all_lines_with_unknown_words)
 {
     static const char *const commands[] = {"translate run", "tokenize run"};
-    const char *rest = "%sqkv: %s that are not in the vocabulary; -q leaves these notes out\n";
+    const char *rest = "%sqkv: %s that are not in the vocabulary; -q leaves these notes out\n%s";
     enter(tiny_run("many", 1));
     for (int c = 0; c < 2; c++) {
         const char *all = format("{ echo a; yes zap | head -%%d; } | qkv %s", commands[c]);
         struct outcome ten = run(all, 10), eleven = run(all, 11), many = run(all, 73); /* NOLINT */
-        cr_expect_eq(count(ten.error, '\n'), 10, "%s", ten.error);
-        cr_expect_str_eq(eleven.error, format(rest, ten.error, "1 more line has words"));
-        cr_expect_str_eq(many.error, format(rest, ten.error, "63 more lines have words"));
+        const char *end = c ? "" : known_words();
+        cr_expect_eq(count(ten.error, '\n'), c ? 10 : 11, "%s", ten.error);
+        const char *named = format("%.*s", (int)(strlen(ten.error) - strlen(end)), ten.error);
+        cr_expect_str_eq(ten.error, format("%s%s", named, end));
+        cr_expect_str_eq(eleven.error, format(rest, named, "1 more line has words", end));
+        cr_expect_str_eq(many.error, format(rest, named, "63 more lines have words", end));
         cr_expect_eq(count(many.output, '\n'), 74);
         cr_expect_str_empty(run("yes zap | head -20 | qkv %s -q", commands[c]).error);
     }
     const char *prefixes = run("yes \"$(printf 'zap\\tyak')\" | head -11 | qkv translate run --prefix").error;
-    cr_expect_eq(count(prefixes, '\n'), 21, "%s", prefixes);
+    cr_expect_eq(count(prefixes, '\n'), 22, "%s", prefixes);
+}
+
+/* Words are read in the case and with the marks of the training text only where the option says so; a note names it. */
+Test(translate, reads_words_as_the_training_text_has_them)
+{
+    enter(learned_run("as_trained"));
+    const char *text = "A b.\\nc zap!\\n\\na b\\n";
+    struct outcome kept = translate(text, ""), changed = translate(text, "--as-trained");
+    cr_expect_str_eq(kept.error,
+                     format("qkv: <stdin>:1: not in the vocabulary: A, b.; --as-trained reads it as: a b\n"
+                            "qkv: <stdin>:2: not in the vocabulary: zap!\n%s",
+                            known_words()));
+    cr_expect_str_eq(changed.error, format("qkv: <stdin>:2: not in the vocabulary: zap!\n%s", known_words()));
+    cr_expect(shows(changed.output, "A B\n"), "%s", changed.output);
+    cr_expect_str_eq(translate("a b\\nc zap!\\n\\na b\\n", "").output, changed.output);
+    cr_expect_str_neq(kept.output, changed.output);
+    write_text(".", "lines", "A b.\n");
+    cr_expect_str_eq(run_ok("qkv translate run lines --as-trained"), "A B\n");
+    cr_expect_str_empty(run("qkv translate run lines -q").error);
+    /* Prefixes are kept as they are, and words that are put in for <unk> are those that were read. */
+    cr_expect(shows(run_ok("printf 'A b.\\tD\\n' | qkv translate run --as-trained --prefix"), "D"));
+    /* A run of short sentences, and one of an earlier version, has no example. */
+    run_ok("sed -i 's/^\\(.\\).*\\t\\(.\\).*/\\1\\t\\2/' train.tsv && qkv train c.yaml -q --overwrite -s "
+           "training.updates=1");
+    cr_expect_str_eq(run("echo zap | qkv translate run").error,
+                     "qkv: <stdin>:1: not in the vocabulary: zap\n"
+                     "qkv: note: the words that the model knows: qkv inspect run --vocabulary\n");
 }
 
 Test(translate, a_bad_line_ends_the_command_after_the_lines_before_it)

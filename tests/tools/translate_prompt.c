@@ -47,6 +47,10 @@ static void expect_answers(const char *environment)
     ask(terminal, "", "\n\r\n");
     ask(terminal, "/map", "\nqkv: there is no translation to draw: type a sentence first\r\n");
     ask(terminal, "zebra c", "\nqkv: the sentence: not in the vocabulary: zebra\r\n");
+    cr_expect(shows(terminal->bytes, "--vocabulary\r\n")); /* once */
+    ask(terminal, "A b.",
+        "\nqkv: the sentence: read in the case and with the punctuation of the training text: a b\r\n"
+        "A B\r\n");
     ask(terminal, "/nbest 2", "\n");
     ask(terminal, "e d", "\n1\tE D\r\n2\t");
     ask(terminal, "/nbest 7", "\n"); /* more than --beam */

@@ -56,21 +56,56 @@ static bool add_words(const struct input_lines *input, const char *text, size_t 
     return done;
 }
 
+/* How --as-trained would read the source, if more of its words are known then and a warning is going to be printed; NULL
+ * otherwise. It lives in `other`. */
+static const char *as_trained(const struct input_lines *input, const char *text, size_t size,
+                              struct qkv_sentence *other)
+{
+    const struct qkv_run *run = input->run;
+    const struct qkv_sentence *sentence = &input->sentence;
+    other->as_trained = true;
+    bool is_asked = sentence->unknown && !sentence->as_trained &&
+                    (input->interactive || unknown_words_are_named(&input->unknown_words));
+    if (!is_asked || qkv_sentence_encode(other, &run->config.data.src, &run->source, text, size, NULL))
+        return NULL;
+    return other->unknown < sentence->unknown ? other->respelled : NULL;
+}
+
+/* Says which words of the current column are unknown. At the prompt, also says how the sentence is read. */
+static void note_words(struct input_lines *input, const char *place, const char *text, size_t size,
+                       bool is_prefix)
+{
+    const struct qkv_run *run = input->run;
+    const struct qkv_sentence *sentence = &input->sentence;
+    struct qkv_sentence other = {0};
+    const char *read_as = is_prefix ? NULL : as_trained(input, text, size, &other);
+    bool is_first = sentence->unknown && !input->has_unknown;
+    input->has_unknown |= sentence->unknown > 0;
+    if (input->interactive && sentence->as_trained && sentence->respelled) {
+        fprintf(stderr, "qkv: %s: read in the case and with the punctuation of the training text: ", place);
+        print_plain(stderr, sentence->respelled);
+        fputc('\n', stderr);
+    }
+    if (input->interactive)
+        warn_of_unknown_words(place, sentence, run, is_prefix, read_as);
+    else
+        unknown_words_note(&input->unknown_words, place, sentence, run, is_prefix, read_as,
+                           input->lines.number);
+    if (input->interactive && is_first) note_known_words(run);
+    qkv_sentence_release(&other);
+}
+
 /* Encodes one column of the current line; messages call the line `place`. */
 static enum qkv_status read_column(struct input_lines *input, const char *place, const char *text,
                                    size_t size, bool is_prefix, struct qkv_error *error)
 {
     const struct qkv_data_config *data = &input->run->config.data;
+    input->sentence.as_trained = input->as_trained && !is_prefix;
     /* The line is valid text, so only memory can be missing. */
     if (qkv_sentence_encode(&input->sentence, is_prefix ? &data->trg : &data->src,
                             is_prefix ? &input->run->target : &input->run->source, text, size, NULL))
         return qkv_error_set(error, "%s: out of memory", place);
-    if (input->quiet) return QKV_OK;
-    if (input->interactive)
-        warn_of_unknown_words(place, &input->sentence, input->run, is_prefix);
-    else
-        unknown_words_note(&input->unknown_words, place, &input->sentence, input->run, is_prefix,
-                           input->lines.number);
+    if (!input->quiet) note_words(input, place, text, size, is_prefix);
     return QKV_OK;
 }
 
@@ -156,6 +191,7 @@ enum qkv_status input_lines_next(struct input_lines *input, struct qkv_arena *ar
 void input_lines_close(struct input_lines *input)
 {
     unknown_words_end(&input->unknown_words);
+    if (input->has_unknown && !input->interactive) note_known_words(input->run);
     qkv_sentence_release(&input->sentence);
     qkv_lines_close(&input->lines);
 }

@@ -30,10 +30,12 @@ struct input_lines {
     struct qkv_sentence sentence; /* of the current line */
     bool interactive;             /* the input is a terminal: each line is answered, and warned of, at once */
     struct unknown_words unknown_words;
+    bool has_unknown;     /* a warning about unknown words was printed */
     int64_t count;        /* lines so far */
     bool has_told_of_tab; /* the warning about a tab that does not start a prefix was printed */
     /* Set by the caller after opening. */
     bool quiet, has_prefixes;        /* has_prefixes: a line may be a source, a tab and a prefix */
+    bool as_trained;                 /* read the sources with qkv_sentence.as_trained */
     bool needs_words;                /* input_tokens.words of the source */
     int64_t longest, longest_prefix; /* maximal numbers of tokens of source and prefix, without </s> */
     const char *prefix_limit;        /* what sets longest_prefix; for the message */

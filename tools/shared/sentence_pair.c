@@ -61,7 +61,7 @@ static enum qkv_status encode(const struct sentence_pair *v, const char *what, c
 {
     if (qkv_user_sentence_encode(sentence, &v->run, target, what, text, error)) return QKV_INVALID;
     if (v->options->quiet) return QKV_OK;
-    warn_of_unknown_words(what, sentence, &v->run, target);
+    warn_of_unknown_words(what, sentence, &v->run, target, NULL);
     if (!target && sentence->unknown && qkv_path_exists(text))
         print_error(
             "%s is read as a sentence, but is a file; to read its lines, give - as the sentence, and <%s",

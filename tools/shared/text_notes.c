@@ -5,6 +5,7 @@
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 #include "metrics/metric.h"
+#include "run/checkpoints.h"
 
 enum { MANY = 10 }; /* references without which the lack of capitals says nothing */
 
@@ -191,7 +192,7 @@ void warn_of_swapped_corpus(const char *place, const struct qkv_corpus *corpus, 
 /* ---- unknown words ---- */
 
 void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence, const struct qkv_run *run,
-                           bool is_target)
+                           bool is_target, const char *as_trained)
 {
     if (!sentence->unknown) return;
     struct qkv_types unknown = {0};
@@ -221,18 +222,40 @@ void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentenc
     if (are_of_other_side(&counts)) {
         fprintf(stderr, "; most of them are words of the %s language: ", is_target ? "source" : "target");
         print_direction(run);
+    } else if (as_trained) {
+        fputs("; --as-trained reads it as: ", stderr);
+        print_plain(stderr, as_trained);
     }
     fputc('\n', stderr);
     qkv_types_release(&unknown);
 }
 
+void note_known_words(const struct qkv_run *run)
+{
+    const char *example = qkv_state_get(&run->state, QKV_STATE_EXAMPLE);
+    fputs("qkv: note: ", stderr);
+    if (example) {
+        fputs("a sentence that the model knows: ", stderr);
+        print_plain(stderr, example);
+        fputs("; ", stderr);
+    }
+    fputs(example ? "its words: qkv inspect " : "the words that the model knows: qkv inspect ", stderr);
+    print_shell_word(stderr, run->path);
+    fputs(" --vocabulary\n", stderr);
+}
+
 void unknown_words_note(struct unknown_words *notes, const char *place, const struct qkv_sentence *sentence,
-                        const struct qkv_run *run, bool is_target, int64_t line)
+                        const struct qkv_run *run, bool is_target, const char *as_trained, int64_t line)
 {
     if (!sentence->unknown) return;
     if (notes->line != line) notes->lines++;
     notes->line = line;
-    if (notes->lines <= MAX_LINES) warn_of_unknown_words(place, sentence, run, is_target);
+    if (notes->lines <= MAX_LINES) warn_of_unknown_words(place, sentence, run, is_target, as_trained);
+}
+
+bool unknown_words_are_named(const struct unknown_words *notes)
+{
+    return notes->lines < MAX_LINES;
 }
 
 void unknown_words_end(const struct unknown_words *notes)

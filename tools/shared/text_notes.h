@@ -39,9 +39,13 @@ void text_notes_print(const struct text_notes *notes, const struct qkv_scorer *s
 /* ---- one sentence ---- */
 
 /* Warns on stderr about words of a sentence that are not in the vocabulary of its side of the run: each only once, and at most
- * eight. Says so if the sentence seems to be of the other side. */
+ * eight. Says so if the sentence seems to be of the other side; otherwise, with `as_trained`, that --as-trained would read the
+ * sentence as this one. */
 void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentence, const struct qkv_run *run,
-                           bool is_target);
+                           bool is_target, const char *as_trained);
+
+/* Prints a sentence that the run knows, if it has stored one, and the command that lists its words. */
+void note_known_words(const struct qkv_run *run);
 
 /* ---- the lines of a text ---- */
 
@@ -54,7 +58,10 @@ struct unknown_words {
 /* Warns as warn_of_unknown_words does, but only about the first ten lines; the others are counted. A line may have sentences of
  * both sides. */
 void unknown_words_note(struct unknown_words *notes, const char *place, const struct qkv_sentence *sentence,
-                        const struct qkv_run *run, bool is_target, int64_t line);
+                        const struct qkv_run *run, bool is_target, const char *as_trained, int64_t line);
+
+/* Whether the next line that has unknown words is named. */
+bool unknown_words_are_named(const struct unknown_words *notes);
 
 /* Says how many lines were not named. */
 void unknown_words_end(const struct unknown_words *notes);

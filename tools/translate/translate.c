@@ -132,7 +132,7 @@ enum { BATCHES_AHEAD = 64, DEFAULT_SEED = 42 };
 struct options {
     struct search_options search;
     int64_t n_best, batch_size, threads; /* 0: not given */
-    bool scores, quiet, has_prefixes, replace_unknown, alignment;
+    bool scores, quiet, has_prefixes, as_trained, replace_unknown, alignment;
     bool sample;
     double temperature, top_p; /* 0: not given */
     int64_t top_k, seed;       /* -1: not given */
@@ -458,6 +458,7 @@ static enum qkv_status open_input(struct translator *t, const char *path, struct
     int64_t longest = t->search.max_output_length, possible = t->ensemble.longest_target - 1;
     t->input.quiet = t->options.quiet;
     t->input.has_prefixes = t->options.has_prefixes;
+    t->input.as_trained = t->options.as_trained || t->has_prompt;
     t->input.needs_words = t->options.replace_unknown;
     t->input.longest = t->ensemble.longest_source - 1;
     t->input.limited_by = t->ensemble.shortest_run;
@@ -572,6 +573,10 @@ const struct command command_translate = {
          "sampling: another seed gives other samples (default: 42)", 0, 9e15},
         {"prefix", 0, NULL, OPTION_FLAG, &options.has_prefixes,
          "lines are a source, a tab and a prefix: what the translation begins with"},
+        {"as-trained", 0, NULL, OPTION_FLAG, &options.as_trained,
+         "read words that the vocabulary lacks in the case and with the punctuation marks of the training "
+         "text, "
+         "if it has them so; the prompt always does"},
         {"replace-unk", 0, NULL, OPTION_FLAG, &options.replace_unknown,
          "let the model output <unk>, and print instead the source word with the most attention"},
         {"batch", 'b', "N", OPTION_INTEGER, &options.batch_size,

@@ -174,6 +174,11 @@ static int64_t decompose(int32_t **points, int64_t *capacity, int64_t count)
     return decomposed_count;
 }
 
+int32_t qkv_point_in_case(int32_t point, bool is_upper)
+{
+    return is_upper ? utf8proc_toupper(point) : utf8proc_tolower(point);
+}
+
 bool qkv_is_capital(int32_t point)
 {
     return utf8proc_tolower(point) != point;

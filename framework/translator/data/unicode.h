@@ -32,6 +32,9 @@ bool qkv_is_letter(int32_t point);
 /* Has a lower case of its own. */
 bool qkv_is_capital(int32_t point);
 
+/* The simple upper or lower case of a code point. */
+int32_t qkv_point_in_case(int32_t point, bool is_upper);
+
 /* Decimal digit: general category Nd. */
 bool qkv_is_digit(int32_t point);
 

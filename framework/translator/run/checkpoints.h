@@ -34,6 +34,9 @@ bool qkv_numbered_is_reserved(const char *name);
 void qkv_provenance_save(struct qkv_state *state, const struct qkv_config *config,
                          const struct qkv_vocabulary *source, const struct qkv_vocabulary *target);
 
+/* The key of a short source sentence of the training text. Checkpoints of earlier versions have none. */
+#define QKV_STATE_EXAMPLE "example.source"
+
 /* A text, or the links of guided alignment, that a model was trained with. */
 struct qkv_trained_text {
     const char *key, *file; /* of the config, such as data.train, and its value */

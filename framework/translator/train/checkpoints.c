@@ -172,6 +172,25 @@ int qkv_training_texts(const struct training *training, struct qkv_trained_text 
     return count;
 }
 
+/* Adds a short sentence of the training text, whose words are all known, as an example for those who try the model. */
+static void save_example(const struct training *training, struct qkv_state *state)
+{
+    enum { FIRST = 1000, FEWEST = 3, MOST = 60, MOST_BYTES = 80 };
+    const struct qkv_corpus_side *side = &training->train.source;
+    for (int64_t i = 0; i < training->train.count && i < FIRST; i++) {
+        const int32_t *ids = side->ids + side->start[i];
+        int64_t count = side->start[i + 1] - side->start[i], known = 0;
+        while (known < count && ids[known] != QKV_UNKNOWN) known++;
+        if (known < count || count < FEWEST || count > MOST) continue;
+        const char **tokens = qkv_vocabulary_tokens(&training->source, count, ids, &state->arena);
+        const char *text =
+            tokens ? qkv_detokenize(&training->config->data.src, count, tokens, &state->arena) : NULL;
+        if (text && strlen(text) > MOST_BYTES) continue;
+        if (text) qkv_state_set(state, QKV_STATE_EXAMPLE, text);
+        return;
+    }
+}
+
 /* Writes a checkpoint to the file `name` of the run folder. The file is begun in a folder that was locked a moment before; it
  * cannot get its name in another one, because it is renamed within its folder. */
 static enum qkv_status save(struct training *training, const char *name, enum kind kind,
@@ -184,6 +203,7 @@ static enum qkv_status save(struct training *training, const char *name, enum ki
     const char *path = qkv_run_file(&state.arena, training->folder, name);
     qkv_provenance_save(&state, training->config, &training->source, &training->target);
     for (int i = 0; i < count; i++) qkv_provenance_save_text(&state, &texts[i]);
+    save_example(training, &state);
     save_progress(&training->progress, &state);
     qkv_schedule_save(&training->schedule, &state);
     /* A checkpoint without the state of the optimizer holds the moving average, if there is one, in place of the parameters. */

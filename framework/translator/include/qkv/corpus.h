@@ -280,16 +280,20 @@ struct qkv_sentence {
     struct qkv_tokens tokens; /* the tokens as text, unknown words included, for attention maps */
     int32_t *ids;             /* [tokens.count], without <s> and </s> */
     int64_t unknown;          /* tokens that are QKV_UNKNOWN */
-    /* The line with other punctuation marks, whose tokens these are, or NULL; the next sentence frees it. */
+    /* The line in another spelling, whose tokens these are, or NULL; the next sentence frees it. */
     char *respelled;
+    /* Set by the caller: spell also the case and the marks around a word as the vocabulary has them. */
+    bool as_trained;
     /* private */
     int64_t ids_capacity;
 };
 
 /* Tokenises a line and looks up the ids of its tokens. If fewer tokens are then unknown, the line is read with ' for the
  * typographic apostrophe (U+2019), or the reverse, and likewise with ASCII quotation marks and hyphens for typographic
- * quotation marks and dashes: isn't instead of the unknown isn\u2019t. The text of training and evaluation (struct qkv_corpus)
- * stays as it is. Fails as qkv_tokenize does. */
+ * quotation marks and dashes: isn't instead of the unknown isn\u2019t. With as_trained, an unknown word is also read in
+ * another case, without the punctuation marks around it or, if it is the last one, with another final mark, whichever leaves
+ * the fewest unknown tokens: `The cat sleeps.` becomes `the cat sleeps`. The text of training and evaluation (struct
+ * qkv_corpus) stays as it is. Fails as qkv_tokenize does. */
 QKV_API enum qkv_status qkv_sentence_encode(struct qkv_sentence *sentence, const struct qkv_text_config *text,
                                             const struct qkv_vocabulary *vocabulary, const char *line,
                                             size_t size, struct qkv_error *error);
