@@ -130,10 +130,7 @@ static bool add_stack_key(void *context, const char *path, const char *value)
     if (i == MAX_STACK_KEYS) return false;
     value = TEXT_IN(table->arena, "%s", value);
     if (i == table->count) table->key[table->count++].name = name;
-    /* In a config and in JSON, a number stands for no window. */
-    char no_window[16];
-    snprintf(no_window, sizeof no_window, "%d", QKV_WINDOW_NONE);
-    if (!strcmp(name, "attention.window") && !strcmp(value, no_window)) value = "unlimited";
+    if (!strcmp(name, "attention.window") && !strcmp(value, "1000000")) value = "unlimited";
     *(is_encoder ? &table->key[i].encoder : &table->key[i].decoder) = value;
     return true;
 }

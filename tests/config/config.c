@@ -79,6 +79,8 @@ Test(config, keys_of_all_types_are_read_and_written)
     cr_assert_str_eq(config.data.src.lang, "no");
     cr_assert_eq(config.model.decoder.positions.type, QKV_POSITION_ROTARY);
     cr_assert_eq(config.model.decoder.attention.bias, false);
+    cr_assert_eq(config.model.encoder.attention.window, 0);
+    cr_assert(shows(config_text(&config, true), "window: 1000000\n"), "the same in files and checkpoints");
     cr_assert_eq(config.training.random_seed, 9007199254740993);
     cr_assert_eq(config.training.adam_betas[1], 0.98);
     cr_assert_eq(config.training.learning_rate, 7e-4);

@@ -182,7 +182,7 @@ static void set_stack(struct qkv_stack_config *stack, enum qkv_norm_place place)
     stack->activation = QKV_ACTIVATION_RELU;
     stack->attention =
         (struct qkv_attention_config){.key_width = WIDTH / HEADS, .value_width = WIDTH / HEADS, .bias = true};
-    stack->attention.window = QKV_WINDOW_NONE;
+    stack->attention.window = 0;
     stack->embeddings = (struct qkv_embedding_config){.embedding_dim = WIDTH, .scale = true};
     stack->positions = (struct qkv_position_config){QKV_POSITION_SINUSOIDAL, 10000, 8};
 }

@@ -125,7 +125,7 @@ static void encoder_of_composable_ops(const struct qkv_model *model, const int32
 Test(collect, weights_equal_those_of_composable_ops)
 {
     struct qkv_attention_report reports[3];
-    struct subject subject RELEASED(release_subject) = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
     collect(&subject, PAIRS, reports);
     for (int64_t s = 0; s < 3; s++) {
         int32_t ids[8];
@@ -170,7 +170,7 @@ Test(collect, maps_do_not_depend_on_the_kernel)
 Test(collect, reports_hold_every_head_and_name_their_tokens)
 {
     struct qkv_attention_report reports[3];
-    struct subject subject RELEASED(release_subject) = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
     collect(&subject, PAIRS, reports);
     for (int s = 0; s < 3; s++) {
         cr_assert_eq(reports[s].map_count, 2 * HEADS + HEADS + HEADS);
@@ -206,7 +206,7 @@ Test(collect, reports_hold_every_head_and_name_their_tokens)
 Test(collect, each_pass_is_independent)
 {
     struct qkv_attention_report together[3], alone;
-    struct subject subject RELEASED(release_subject) = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
     struct qkv_attention_collector *second RELEASED(free_attention_collector) =
         qkv_attention_collector_new(subject.model, &error);
     const unsigned cross = 1u << QKV_ATTENTION_CROSS;
@@ -224,7 +224,7 @@ Test(collect, each_pass_is_independent)
 Test(collect, refuses_sentences_longer_than_the_positions)
 {
     struct qkv_attention_report reports[3];
-    struct subject subject RELEASED(release_subject) = make_subject(3, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(3, 0, QKV_KERNEL_AUTO);
     expect_refusal(qkv_attention_collect(subject.collector, 2, PAIRS + 1, 0, reports, &error),
                    "the source sentence has 4 tokens, but the model has positions for 2");
     expect_refusal(qkv_attention_collect(subject.collector, 1, PAIRS, 0, reports, &error),
@@ -239,7 +239,7 @@ Test(collect, refuses_sentences_longer_than_the_positions)
 Test(collect, refuses_no_pairs_and_kinds_that_do_not_exist)
 {
     struct qkv_attention_report report;
-    struct subject subject RELEASED(release_subject) = make_subject(20, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
     for (int count = -1; count < 1; count++) {
         expect_refusal(qkv_attention_collect(subject.collector, count, PAIRS, 0, &report, &error),
                        format("attention maps of %d sentence pairs: there must be at least one", count));
@@ -255,9 +255,8 @@ Test(collect, refuses_no_pairs_and_kinds_that_do_not_exist)
 Test(collect, masked_tokens_of_one_pair)
 {
     static const bool MASKED[] = {false, true, false, false, true};
-    struct subject subject RELEASED(release_subject) = make_subject(8, QKV_WINDOW_NONE, QKV_KERNEL_AUTO),
-                           other RELEASED(release_subject) =
-                               make_subject(8, QKV_WINDOW_NONE, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(8, 0, QKV_KERNEL_AUTO),
+                           other RELEASED(release_subject) = make_subject(8, 0, QKV_KERNEL_AUTO);
     struct qkv_attention_pair pairs[3];
     struct qkv_attention_report reports[3], unmasked[3];
     memcpy(pairs, PAIRS, sizeof pairs);

@@ -163,7 +163,7 @@ static void check_attention(const struct check *check, const struct qkv_stack_co
            ".hidden_size");
     relate(check, !attention->key_value_heads || stack->num_heads % attention->key_value_heads == 0,
            ".attention.key_value_heads", "must divide", ".num_heads");
-    need(check, !attention->global_tokens || attention->window < QKV_WINDOW_NONE, ".attention.global_tokens",
+    need(check, !attention->global_tokens || attention->window, ".attention.global_tokens",
          ".attention.window", ": without it every token is global");
 }
 

@@ -6,7 +6,7 @@ struct qkv_attention_rule qkv_attention_rule_from_config(const struct qkv_model_
 {
     const struct qkv_stack_config *stack = kind == QKV_ATTENTION_ENCODER ? &model->encoder : &model->decoder;
     const struct qkv_attention_config *attention = &stack->attention;
-    bool self = kind != QKV_ATTENTION_CROSS, windowed = self && attention->window < QKV_WINDOW_NONE,
+    bool self = kind != QKV_ATTENTION_CROSS, windowed = self && attention->window,
          relative = self && stack->positions.type == QKV_POSITION_RELATIVE;
     return (struct qkv_attention_rule){
         .heads = stack->num_heads,

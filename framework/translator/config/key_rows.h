@@ -55,6 +55,9 @@
 /* An argument of a row whose key is read only while the NUMBER `path` is above 0. */
 #define READ_WITH(path) .condition = {NAME(path), 0, QKV_WITHOUT_EFFECT_NOTED}
 
+/* An argument of an INTEGER for which this number in a file means none, which is 0 in the field. */
+#define NONE(number) .none = (number)
+
 /* The last argument of a TEXT that is a path. */
 #define IS_PATH .is_path = true
 

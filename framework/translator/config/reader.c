@@ -66,7 +66,7 @@ static bool read_integer(const struct value *value, const struct qkv_yaml_node *
     if (number_kind(node) != QKV_NUMBER_INTEGER) return refuse(value, node, "an integer");
     if (!qkv_integer_read(node->text, &number)) return refuse(value, node, "an integer of 64 bits");
     if (!check_range(value, node, (double)number)) return false;
-    *field = number;
+    *field = number == value->key->none ? 0 : number;
     return true;
 }
 
@@ -319,25 +319,27 @@ bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv
 
 /* ---- the value that a program has set ---- */
 
-/* The numbers of a key: one, or those of a pair. */
-static bool check_numbers(const struct value *value, const void *field, int count)
+static bool check_integer(const struct value *value, const void *config)
 {
-    bool valid = true, integer = value->key->kind == QKV_KEY_INTEGER;
-    struct qkv_yaml_node node = {.plain = true};
+    long long number = qkv_key_integer(value->key, config);
+    char text[QKV_NUMBER_SIZE];
+    snprintf(text, sizeof text, "%lld", number);
+    return check_range(value, &(struct qkv_yaml_node){.plain = true, .text = text}, (double)number);
+}
+
+/* Checks a number, or the two of a pair. */
+static bool check_numbers(const struct value *value, const double *numbers, int count)
+{
+    bool valid = true;
+    char text[QKV_NUMBER_SIZE];
     for (int i = 0; i < count; i++) {
-        if (integer || isfinite(((const double *)field)[i])) continue;
+        if (isfinite(numbers[i])) continue;
         qkv_collect(value->collector, value->place, "%s is not a finite number", value->key->path);
         return false;
     }
     for (int i = 0; i < count; i++) {
-        char text[QKV_NUMBER_SIZE];
-        double number = integer ? (double)*(const int64_t *)field : ((const double *)field)[i];
-        if (integer)
-            snprintf(text, sizeof text, "%lld", (long long)*(const int64_t *)field);
-        else
-            qkv_number_format(text, number);
-        node.text = text;
-        valid &= check_range(value, &node, number);
+        qkv_number_format(text, numbers[i]);
+        valid &= check_range(value, &(struct qkv_yaml_node){.plain = true, .text = text}, numbers[i]);
     }
     return valid;
 }
@@ -347,7 +349,8 @@ bool qkv_value_check(const struct qkv_key *key, const void *config, struct qkv_p
 {
     const struct value value = {key, place, collector};
     const void *field = qkv_key_value(key, config);
-    if (key->kind == QKV_KEY_INTEGER || key->kind == QKV_KEY_NUMBER) return check_numbers(&value, field, 1);
+    if (key->kind == QKV_KEY_INTEGER) return check_integer(&value, config);
+    if (key->kind == QKV_KEY_NUMBER) return check_numbers(&value, field, 1);
     if (key->kind == QKV_KEY_PAIR) return check_numbers(&value, field, 2);
     if (key->kind == QKV_KEY_CHOICE && !qkv_key_choice(key, config)->help) {
         const char *name = qkv_value_text(key, config, collector->arena);

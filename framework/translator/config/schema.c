@@ -226,7 +226,7 @@ const char *qkv_value_text(const struct qkv_key *key, const void *config, struct
     case QKV_KEY_TEXT:
         return qkv_yaml_text(*(const char *const *)field, arena);
     case QKV_KEY_INTEGER:
-        return qkv_arena_format(arena, "%lld", (long long)*(const int64_t *)field);
+        return qkv_arena_format(arena, "%lld", qkv_key_integer(key, config));
     case QKV_KEY_NUMBER:
         qkv_number_format(number[0], *(const double *)field);
         return qkv_arena_string(arena, number[0]);

@@ -69,6 +69,8 @@ struct qkv_key {
     const char *help;
     /* Of a QKV_KEY_TEXT: it is the path of a file or folder (path.h), in a file also a list of paths. */
     bool is_path;
+    int64_t
+        none; /* of a QKV_KEY_INTEGER: what texts and files have for 0, which means none; 0: there is no such number */
     struct qkv_condition condition; /* as the row has it; qkv_key_condition has those of choices, too */
 };
 
@@ -94,6 +96,13 @@ static inline void *qkv_key_field(const struct qkv_key *key, void *config)
 static inline const void *qkv_key_value(const struct qkv_key *key, const void *config)
 {
     return (const char *)config + key->offset;
+}
+
+/* An integer as files have it. */
+static inline long long qkv_key_integer(const struct qkv_key *key, const void *config)
+{
+    int64_t value = *(const int64_t *)qkv_key_value(key, config);
+    return value ? value : key->none;
 }
 
 /* The row of a path; NULL, or a bug where the key must exist. */

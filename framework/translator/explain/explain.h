@@ -125,7 +125,7 @@ struct qkv_scene {
         enum qkv_score score;
         int64_t heads, key_width, value_width, hidden_width;
         bool output;    /* random weights: project the joined heads back to D */
-        int64_t window; /* greatest distance of a word that a word sees */
+        int64_t window; /* greatest distance of a word that a word sees; 0: any */
     } attention;
     struct {
         enum qkv_scene_mask type;

@@ -317,7 +317,7 @@ static bool sees(const struct scene_walk *s, int64_t i, int64_t j)
 {
     const struct qkv_scene *scene = s->scene;
     const struct qkv_matrix *given = &scene->mask.values;
-    if ((i > j ? i - j : j - i) > scene->attention.window) return false;
+    if (scene->attention.window && (i > j ? i - j : j - i) > scene->attention.window) return false;
     switch (scene->mask.type) {
     case QKV_MASK_NONE:
         return true;

@@ -120,15 +120,12 @@ struct qkv_position_config {
     int64_t buckets, max_distance; /* relative: as in struct qkv_attention_rule */
 };
 
-/* The value of attention.window that means no window. */
-enum { QKV_WINDOW_NONE = 1000000 };
-
 struct qkv_attention_config {
     /* Transformer: per head; recurrent: key_width is the width of the score's layer */
     int64_t key_width, value_width;
     bool bias;
     double dropout; /* of the weights */
-    /* Of a transformer, as in struct qkv_attention_rule; window QKV_WINDOW_NONE: none */
+    /* Of a transformer, as in struct qkv_attention_rule; window 0: none, for which files have 1000000 */
     int64_t key_value_heads, window, global_tokens;
     enum qkv_attention_kernel kernel;
     enum qkv_attention_score score; /* of the decoder; a transformer has scaled_dot */
