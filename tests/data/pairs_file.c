@@ -343,8 +343,7 @@ Test(pairs_file, says_what_is_wrong)
     static const struct {
         const char *source, *target, *message;
     } files[] = {
-        {"a\nb\nc\n", "A\nB\n",
-         "x has 3 lines, but y has 2: line n of one file must be the translation of line n of the other"},
+        {"a\nb\nc\n", "A\nB\n", "x:3:1: the line has no counterpart: x has 3 lines, but y has 2"},
         {"a\tb\nc\td\n", "e\tf\ng\th\n", "both have columns (tabs), so each is a table of pairs"},
         {"a\tb\nc\td\n", "e\tf\ng\th\ni\tj\n", "both have columns (tabs), so each is a table of pairs"},
     };

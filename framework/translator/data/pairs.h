@@ -26,15 +26,24 @@ void qkv_pairs_leave_out(struct qkv_skipped_lines *lines, int64_t number);
 /* The field without leading and trailing white space. */
 struct pairs_field qkv_pairs_trim(struct pairs_field field);
 
-/* Rows of cells, whatever the form of the file: one after the other, each with a NUL, and a tab between cells. Cells have no
- * outer white space; those with line breaks have LF. */
+/* A row of a table: cell[first .. first + count - 1] of the rows. */
+struct pairs_row {
+    int64_t line; /* of the file, from 1, where the row begins */
+    int64_t first;
+    int count; /* at most QKV_PAIRS_COLUMNS */
+};
+
+/* The rows of a table, whatever the form of the file. Cells have no outer white space; those with line breaks have LF. */
 struct pairs_rows {
-    char *text;
-    int64_t *line; /* [count]: of the file, from 1, where the row begins */
-    int64_t count;
-    int columns;    /* greatest number of cells in a row; a row has the first QKV_PAIRS_COLUMNS of them */
-    bool has_names; /* the first row has the names of the fields of JSON lines */
-    int64_t size, capacity, line_capacity;
+    struct pairs_row *row;
+    struct pairs_field *cell;
+    int64_t count, cells; /* rows; cells of all rows */
+    int columns;          /* greatest number of cells in a row of the file */
+    bool has_names;       /* the first row has the names of the fields of JSON lines */
+    /* private */
+    char *text; /* of the file, which the cells are parts of */
+    char name[QKV_PAIRS_COLUMNS][64];
+    int64_t text_capacity, row_capacity, cell_capacity;
 };
 
 /* Reads all rows of a text: between tabs, CSV (RFC 4180) or JSON lines. Counts the lines, and those that are left out, and sets

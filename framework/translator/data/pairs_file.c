@@ -1,11 +1,11 @@
 /* Reads sentence pairs: finds the files, reads a table or two files, and finds out which side is which. */
 #include "core/file.h"
-#include "data/lines.h"
+#include "data/corpus.h"
 #include "data/pairs.h"
 #include "data/prepared.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,58 +62,59 @@ static size_t language_size(const char *name, const char *prefix, const char *co
     return qkv_language_of_title(suffix, size) ? size : 0;
 }
 
-enum { MAX_FILES = 16, NAME_LONGEST = 255 };
+enum { MAX_FILES = 16 };
 
-/* The names of the files of a prefix. */
-struct names {
+/* The files of a prefix, in the order of their names. Paths live in `listing`, for globfree. */
+struct files {
+    const char *prefix; /* without the folder */
+    size_t folder_size; /* of the part of the paths before that */
+    glob_t listing;
     int count;
-    char name[MAX_FILES][NAME_LONGEST + 1];
-    size_t language_size[MAX_FILES];
+    struct {
+        const char *path, *language; /* language: within the path */
+        size_t language_size;
+    } file[MAX_FILES];
 };
 
-static int compare_names(const void *a, const void *b)
+/* Lists the files PREFIX.<language>. */
+static enum qkv_status list_files(struct files *files, const struct qkv_pairs_request *request,
+                                  struct qkv_error *error)
 {
-    return strcmp(a, b);
-}
-
-/* Lists the files folder/prefix.<language>, in the order of their names. */
-static enum qkv_status list_files(struct names *names, const char *folder, const char *prefix,
-                                  const char *const lang[2], struct qkv_error *error)
-{
-    DIR *listing = opendir(*folder ? folder : ".");
-    names->count = 0;
-    if (!listing)
-        return qkv_error_set(error, "%s: cannot be read: %s", *folder ? folder : ".", strerror(errno));
-    for (struct dirent *entry; names->count < MAX_FILES && (errno = 0, entry = readdir(listing));) {
-        if (strlen(entry->d_name) > NAME_LONGEST || !language_size(entry->d_name, prefix, lang)) continue;
-        strcpy(names->name[names->count++], entry->d_name);
+    const char *slash = strrchr(request->path, '/');
+    files->prefix = slash ? slash + 1 : request->path;
+    files->folder_size = (size_t)(files->prefix - request->path);
+    char *pattern = malloc(2 * strlen(request->path) + sizeof ".*"), *to = pattern;
+    if (!pattern) return qkv_error_set(error, "%s: out of memory", request->path);
+    for (const char *at = request->path; *at; *to++ = *at++)
+        if (strchr("*?[\\", *at)) *to++ = '\\';
+    strcpy(to, ".*");
+    int code = glob(pattern, GLOB_ERR, NULL, &files->listing);
+    free(pattern);
+    if (code && code != GLOB_NOMATCH)
+        return qkv_error_set(error, "%.*s: cannot be read: %s", slash ? (int)files->folder_size : 1,
+                             slash ? request->path : ".", strerror(code == GLOB_NOSPACE ? ENOMEM : errno));
+    for (size_t i = 0; !code && i < files->listing.gl_pathc && files->count < MAX_FILES; i++) {
+        const char *path = files->listing.gl_pathv[i], *name = path + files->folder_size;
+        size_t size = language_size(name, files->prefix, request->lang), prefix_size = strlen(files->prefix);
+        const char *language = name + prefix_size + 1;
+        bool is_zipped_twin = files->count && size == files->file[files->count - 1].language_size &&
+                              !strncmp(language, files->file[files->count - 1].language, size);
+        if (!size || is_zipped_twin) continue; /* x.en is sorted before x.en.gz, which holds the same text */
+        files->file[files->count].path = path;
+        files->file[files->count].language = language;
+        files->file[files->count++].language_size = size;
     }
-    int code = names->count < MAX_FILES ? errno : 0;
-    closedir(listing);
-    if (code) return qkv_error_set(error, "%s: cannot be read: %s", *folder ? folder : ".", strerror(code));
-    qsort(names->name, (size_t)names->count, sizeof names->name[0], compare_names);
-    int different = 0;
-    for (int i = 0; i < names->count; i++) {
-        size_t size = language_size(names->name[i], prefix, lang);
-        /* x.en is sorted before x.en.gz, which holds the same text. */
-        if (different && size == names->language_size[different - 1] &&
-            !strncmp(names->name[i], names->name[different - 1], strlen(prefix) + 1 + size))
-            continue;
-        memmove(names->name[different], names->name[i], sizeof names->name[0]);
-        names->language_size[different++] = size;
-    }
-    names->count = different;
     return QKV_OK;
 }
 
 /* The index of the file whose suffix is a language, or else is another name of it, as in x.eng and x.en-US for en; -1:
  * there is none. */
-static int find_language(const struct names *names, size_t prefix_size, const char *lang)
+static int find_language(const struct files *files, const char *lang)
 {
     int found = -1;
-    for (int i = 0; i < names->count; i++) {
-        const char *suffix = names->name[i] + prefix_size + 1;
-        size_t size = names->language_size[i];
+    for (int i = 0; i < files->count; i++) {
+        const char *suffix = files->file[i].language;
+        size_t size = files->file[i].language_size;
         if (strlen(lang) == size && !strncmp(suffix, lang, size)) return i;
         const char *code = qkv_language_of_title(suffix, size);
         if (found < 0 && code && !strcmp(code, lang)) found = i;
@@ -133,50 +134,43 @@ static const char *suggest_table(const char *path, char *table, size_t size)
     return NULL;
 }
 
-static enum qkv_status refuse_count(const struct names *names, const char *prefix, struct qkv_error *error)
+static enum qkv_status refuse_count(const struct files *files, const char *prefix, struct qkv_error *error)
 {
     char list[1024] = "", table[1024];
-    if (!names->count && suggest_table(prefix, table, sizeof table))
+    if (!files->count && suggest_table(prefix, table, sizeof table))
         return qkv_error_set(error, "%s: there is no such file; did you mean %s", prefix, table);
-    if (!names->count)
+    if (!files->count)
         return qkv_error_set(
             error,
             "%s: there is no such file, and no two files %s.en and %s.es (or other languages) of which "
             "it is the common prefix",
             prefix, prefix, prefix);
-    for (int i = 0; i < names->count; i++) {
+    for (int i = 0; i < files->count; i++) {
         size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names->name[i]);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
+                 files->file[i].path + files->folder_size);
     }
     return qkv_error_set(
         error,
-        names->count == 1
+        files->count == 1
             ? "%s: two files must begin with this, but only %s does"
             : "%s: is the prefix of more than two files: %s; name two languages with --src and --trg",
         prefix, list);
 }
 
-/* Chooses the names of the source and the target file. */
-static enum qkv_status choose_files(const struct names *names, const struct qkv_pairs_request *request,
-                                    const char *prefix, int chosen[2], struct qkv_error *error)
+/* Chooses the source and the target file. */
+static enum qkv_status choose_files(const struct files *files, const struct qkv_pairs_request *request,
+                                    int chosen[2], struct qkv_error *error)
 {
-    bool is_named = false;
     for (int side = 0; side < 2; side++) {
-        chosen[side] = request->lang[side] ? find_language(names, strlen(prefix), request->lang[side]) : -1;
+        chosen[side] = request->lang[side] ? find_language(files, request->lang[side]) : -1;
         if (request->lang[side] && chosen[side] < 0)
             return qkv_error_set(error, "%s.%s: there is no such file", request->path, request->lang[side]);
-        is_named = is_named || request->lang[side];
     }
     if (chosen[0] >= 0 && chosen[1] >= 0) return QKV_OK;
-    if (names->count != 2) return refuse_count(names, request->path, error);
-    if (!is_named) {
-        chosen[0] = 0;
-        chosen[1] = 1;
-    } else if (chosen[0] >= 0) {
-        chosen[1] = !chosen[0];
-    } else {
-        chosen[0] = !chosen[1];
-    }
+    if (files->count != 2) return refuse_count(files, request->path, error);
+    if (chosen[0] < 0) chosen[0] = chosen[1] < 0 ? 0 : !chosen[1];
+    chosen[1] = !chosen[0];
     return QKV_OK;
 }
 
@@ -185,98 +179,64 @@ static enum qkv_status choose_files(const struct names *names, const struct qkv_
 static enum qkv_status find_files(const struct qkv_pairs_request *request, char *path[2],
                                   struct qkv_error *error)
 {
-    if (request->target) {
-        path[0] = strdup(request->path);
-        path[1] = strdup(request->target);
-        return path[0] && path[1] ? QKV_OK : qkv_error_set(error, "%s: out of memory", request->path);
-    }
-    const char *slash = strrchr(request->path, '/'), *prefix = slash ? slash + 1 : request->path;
-    size_t folder_size = (size_t)(prefix - request->path);
-    char *folder = strndup(request->path, folder_size);
-    struct names *names = malloc(sizeof *names);
-    int chosen[2];
+    struct files files = {.prefix = NULL};
+    int chosen[2] = {0, 1};
     enum qkv_status status = QKV_OK;
-    if (!folder || !names) {
-        status = qkv_error_set(error, "%s: out of memory", request->path);
-    } else {
-        status = list_files(names, folder, prefix, request->lang, error);
-        if (!status) status = choose_files(names, request, prefix, chosen, error);
-    }
+    if (!request->target) status = list_files(&files, request, error);
+    if (!request->target && !status) status = choose_files(&files, request, chosen, error);
     for (int side = 0; side < 2 && !status; side++) {
-        size_t size = folder_size + strlen(names->name[chosen[side]]) + 1;
-        path[side] = malloc(size);
-        if (path[side])
-            snprintf(path[side], size, "%s%s", folder, names->name[chosen[side]]);
-        else
-            status = qkv_error_set(error, "%s: out of memory", request->path);
+        const char *given = side ? request->target : request->path;
+        path[side] = strdup(request->target ? given : files.file[chosen[side]].path);
+        if (!path[side]) status = qkv_error_set(error, "%s: out of memory", request->path);
     }
-    free(folder);
-    free(names);
+    globfree(&files.listing);
     return status;
 }
 
 /* ---- two files ---- */
 
-static enum qkv_status different_lengths(struct qkv_lines lines[2], int longer, struct qkv_error *error)
-{
-    int64_t count = lines[!longer].number;
-    bool found = true;
-    while (found)
-        if (qkv_lines_next(&lines[longer], &found, error)) return QKV_INVALID;
-    return qkv_error_set(
-        error,
-        "%s has %lld lines, but %s has %lld: line n of one file must be the translation of line n "
-        "of the other",
-        lines[longer].path, (long long)lines[longer].number, lines[!longer].path, (long long)count);
-}
-
 /* Fails when most lines of both files have a tab: these are two tables of pairs, not two sides. */
-static enum qkv_status check_tabs(const struct qkv_lines lines[2], int64_t count, const int64_t tabs[2],
+static enum qkv_status check_tabs(const struct qkv_pairs *pairs, const int64_t tabs[2],
                                   struct qkv_error *error)
 {
-    if (tabs[0] * 2 <= count || tabs[1] * 2 <= count) return QKV_OK;
+    if (tabs[0] * 2 <= pairs->read || tabs[1] * 2 <= pairs->read) return QKV_OK;
+    const char *const *path = (const char *const *)pairs->path;
     return qkv_error_set(error,
                          "%s and %s: both have columns (tabs), so each is a table of pairs and not one side; "
                          "join them: cat %s %s >all.txt",
-                         lines[0].path, lines[1].path, lines[0].path, lines[1].path);
+                         path[0], path[1], path[0], path[1]);
 }
 
-static enum qkv_status read_aligned(struct qkv_pairs *pairs, struct qkv_lines lines[2],
+static enum qkv_status read_aligned(struct qkv_pairs *pairs, struct qkv_pair_lines *lines,
                                     struct qkv_error *error)
 {
     for (int64_t tabs[2] = {0, 0};;) {
-        bool found[2];
-        struct pairs_field sentence[2];
-        for (int side = 0; side < 2; side++) {
-            if (qkv_lines_next(&lines[side], &found[side], error)) return QKV_INVALID;
-            if (!found[side] && qkv_lines_check_read(&lines[side], error)) return QKV_INVALID;
-            if (found[side])
-                sentence[side] = qkv_pairs_trim((struct pairs_field){lines[side].line, lines[side].size});
-        }
-        if (!found[0] || !found[1]) {
-            if (check_tabs(lines, pairs->read, tabs, error)) return QKV_INVALID;
-            if (!found[0] && !found[1]) return QKV_OK;
-            return different_lengths(lines, found[0] ? 0 : 1, error);
-        }
+        bool found;
+        struct qkv_pair_texts texts;
+        enum qkv_status status = qkv_pair_lines_next(lines, &texts, &found, error);
+        if (status || !found) return check_tabs(pairs, tabs, error) ? QKV_INVALID : status;
         pairs->read++;
-        for (int side = 0; side < 2; side++) tabs[side] += strchr(lines[side].line, '\t') != NULL;
-        if (qkv_pairs_add(pairs, lines[0].number, sentence, error)) return QKV_INVALID;
+        tabs[0] += strchr(texts.source, '\t') != NULL;
+        tabs[1] += strchr(texts.target, '\t') != NULL;
+        const struct pairs_field sentence[] = {
+            qkv_pairs_trim((struct pairs_field){texts.source, texts.source_size}),
+            qkv_pairs_trim((struct pairs_field){texts.target, texts.target_size})};
+        if (qkv_pairs_add(pairs, lines->source.number, sentence, error)) return QKV_INVALID;
     }
 }
 
 static enum qkv_status read_two_files(struct qkv_pairs *pairs, struct qkv_error *error)
 {
-    struct qkv_lines lines[2] = {0};
-    enum qkv_status status = QKV_OK;
-    for (int side = 0; side < 2 && !status; side++)
-        status = qkv_lines_open(&lines[side], pairs->path[side], error);
-    if (!status) status = read_aligned(pairs, lines, error);
+    struct qkv_pair_lines lines = {.is_table = false};
+    enum qkv_status status = qkv_lines_open(&lines.source, pairs->path[0], error);
+    if (!status) status = qkv_lines_open(&lines.target, pairs->path[1], error);
+    if (!status) status = read_aligned(pairs, &lines, error);
     for (int side = 0; side < 2; side++) {
         const char *code[2];
         qkv_languages_of_path(pairs->path[side], code);
         qkv_pairs_set_language(pairs, side, code[1] ? code[1] : code[0]);
-        qkv_lines_close(&lines[side]);
     }
+    qkv_pair_lines_close(&lines);
     return status;
 }
 

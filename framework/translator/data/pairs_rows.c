@@ -14,7 +14,7 @@
 struct table_text {
     const char *path;
     char *text;
-    int64_t capacity, size;
+    int64_t size;
     int64_t first;  /* number of its first line */
     char separator; /* 0: not known */
 };
@@ -45,32 +45,29 @@ struct pairs_field qkv_pairs_trim(struct pairs_field field)
     return (struct pairs_field){first, (size_t)(last - first)};
 }
 
-/* Adds a cell to the last row, without outer white space; a tab becomes a space. */
+/* Adds a cell to the row that the next end_row ends, without outer white space. */
 static bool add_cell(struct pairs_rows *rows, struct pairs_field cell)
 {
-    cell = qkv_pairs_trim(cell);
-    int64_t end = rows->size + (int64_t)cell.size + 1;
-    if (!QKV_RESERVE(rows->text, rows->capacity, end)) return false;
-    char *to = rows->text + rows->size;
-    for (size_t i = 0; i < cell.size; i++) to[i] = cell.text[i] == '\t' ? ' ' : cell.text[i];
-    to[cell.size] = '\t';
-    rows->size = end;
+    if (!QKV_RESERVE(rows->cell, rows->cell_capacity, rows->cells + 1)) return false;
+    rows->cell[rows->cells++] = qkv_pairs_trim(cell);
     return true;
 }
 
-/* Ends the last row, which has a cell and begins in line `number` of the file. */
+/* Ends a row, which begins in line `number` of the file. */
 static bool end_row(struct pairs_rows *rows, int64_t number)
 {
-    if (!QKV_RESERVE(rows->line, rows->line_capacity, rows->count + 1)) return false;
-    rows->text[rows->size - 1] = '\0';
-    rows->line[rows->count++] = number;
+    if (!QKV_RESERVE(rows->row, rows->row_capacity, rows->count + 1)) return false;
+    const struct pairs_row *last = rows->count ? &rows->row[rows->count - 1] : NULL;
+    int64_t first = last ? last->first + last->count : 0;
+    rows->row[rows->count++] = (struct pairs_row){number, first, (int)(rows->cells - first)};
     return true;
 }
 
 void qkv_pairs_rows_release(struct pairs_rows *rows)
 {
     free(rows->text);
-    free(rows->line);
+    free(rows->row);
+    free(rows->cell);
 }
 
 /* ---- the header of a text that the program Anki exports: lines `#key:value` before the notes, such as `#separator:tab`,
@@ -112,14 +109,15 @@ static enum qkv_status read_anki_line(const struct qkv_lines *lines, struct tabl
                          lines->path, (long long)lines->number, separator);
 }
 
-static enum qkv_status read_lines(struct table_text *table, struct qkv_pairs *pairs, struct qkv_lines *lines,
-                                  struct qkv_error *error)
+/* Reads all lines into rows->text. */
+static enum qkv_status read_lines(struct table_text *table, struct pairs_rows *rows, struct qkv_pairs *pairs,
+                                  struct qkv_lines *lines, struct qkv_error *error)
 {
     enum qkv_status status;
     bool found;
     int64_t returns = 0; /* CR within lines */
     /* So that the text is never NULL, even if the header of Anki is all there is. */
-    if (!QKV_RESERVE(table->text, table->capacity, 1)) return no_memory(lines->path, error);
+    if (!QKV_RESERVE(rows->text, rows->text_capacity, 1)) return no_memory(lines->path, error);
     while (!(status = qkv_lines_next(lines, &found, error)) && found) {
         pairs->read++;
         for (const char *at = lines->line; (at = strchr(at, '\r')); at++) returns++;
@@ -129,12 +127,13 @@ static enum qkv_status read_lines(struct table_text *table, struct qkv_pairs *pa
             continue;
         }
         int64_t end = table->size + (int64_t)lines->size + 1;
-        if (!QKV_RESERVE(table->text, table->capacity, end + 1)) return no_memory(lines->path, error);
-        memcpy(table->text + table->size, lines->line, lines->size);
-        table->text[end - 1] = '\n';
+        if (!QKV_RESERVE(rows->text, rows->text_capacity, end + 1)) return no_memory(lines->path, error);
+        memcpy(rows->text + table->size, lines->line, lines->size);
+        rows->text[end - 1] = '\n';
         table->size = end;
     }
-    table->text[table->size] = '\0';
+    rows->text[table->size] = '\0';
+    table->text = rows->text;
     table->first = pairs->anki_lines + 1;
     if (!status && returns > pairs->read)
         return qkv_error_set(
@@ -169,8 +168,8 @@ static enum qkv_status refuse_foreign(const struct table_text *table, struct qkv
 
 /* A field of a line, also of an object within: "translation_en" for {"translation": {"en": "..."}}. */
 struct json_field {
-    char name[64];
-    const char *text; /* "" if it is not a text */
+    char name[sizeof((struct pairs_rows){0}.name[0])];
+    struct pairs_field text; /* "" if it is not a text */
 };
 
 /* Finds the fields of an object or array. Returns their number, at most QKV_PAIRS_COLUMNS. */
@@ -192,17 +191,12 @@ static int find_fields(const cJSON *json, const char *prefix, int count, struct 
             continue;
         }
         memcpy(field->name, name, sizeof name);
-        field->text = cJSON_IsString(item) ? item->valuestring : "";
+        const char *text = cJSON_IsString(item) ? item->valuestring : "";
+        field->text = (struct pairs_field){text, strlen(text)};
         count++;
     }
     return count;
 }
-
-/* The fields of JSON lines: the names are those of the first line. */
-struct json_lines {
-    struct json_field name[QKV_PAIRS_COLUMNS], field[QKV_PAIRS_COLUMNS];
-    int columns, count; /* of names, of fields */
-};
 
 /* Parses a line; NULL unless it is an object, or an array of texts: an array of objects is a complete file. */
 static cJSON *parse_line(char *line)
@@ -217,57 +211,51 @@ static cJSON *parse_line(char *line)
     return NULL;
 }
 
-/* Adds a row: for each name, the text of the field that has it. */
-static bool add_fields(struct pairs_rows *rows, const struct json_lines *json, int64_t number)
+/* Adds a row: for each name, the text of the field that has it. The first line names the columns. The texts replace the line,
+ * which is longer. */
+static bool add_json_line(struct pairs_rows *rows, const cJSON *json, char *line, int64_t number)
 {
-    for (int c = 0; c < json->columns; c++) {
-        const char *text = "";
-        int64_t begin = rows->size;
-        for (int i = 0; i < json->count; i++)
-            if (!strcmp(json->field[i].name, json->name[c].name)) text = json->field[i].text;
-        if (!add_cell(rows, (struct pairs_field){text, strlen(text)})) return false;
-        for (char *at = rows->text + begin; at < rows->text + rows->size - 1; at++)
-            if (*at == '\n' || *at == '\r') *at = ' ';
+    struct json_field field[QKV_PAIRS_COLUMNS];
+    int count = find_fields(json, "", 0, field);
+    if (!rows->has_names) {
+        rows->has_names = true;
+        rows->columns = count;
+        for (int c = 0; c < count; c++) {
+            strcpy(rows->name[c], field[c].name);
+            if (!add_cell(rows, (struct pairs_field){rows->name[c], strlen(rows->name[c])})) return false;
+        }
+        if (!end_row(rows, number)) return false;
+    }
+    for (int i = 0; i < count; i++) {
+        memcpy(line, field[i].text.text, field[i].text.size);
+        field[i].text.text = line;
+        for (const char *end = line + field[i].text.size; line < end; line++)
+            if (*line == '\n' || *line == '\r') *line = ' ';
+    }
+    for (int c = 0; c < rows->columns; c++) {
+        int i = count - 1;
+        while (i >= 0 && strcmp(field[i].name, rows->name[c]) != 0) i--;
+        if (!add_cell(rows, i < 0 ? (struct pairs_field){"", 0} : field[i].text)) return false;
     }
     return end_row(rows, number);
-}
-
-static bool add_json_line(struct pairs_rows *rows, struct json_lines *json, const cJSON *parsed,
-                          int64_t number)
-{
-    json->count = find_fields(parsed, "", 0, json->field);
-    if (!json->columns) {
-        json->columns = json->count;
-        memcpy(json->name, json->field, sizeof json->name);
-        for (int c = 0; c < json->columns; c++) json->field[c].text = json->name[c].name;
-        if (!add_fields(rows, json, number)) return false;
-        find_fields(parsed, "", 0, json->field);
-    }
-    rows->columns = json->columns;
-    rows->has_names = true;
-    return add_fields(rows, json, number);
 }
 
 static enum qkv_status read_json(const struct table_text *table, struct pairs_rows *rows,
                                  struct qkv_error *error)
 {
-    struct json_lines json = {.columns = 0};
-    enum qkv_status status = QKV_OK;
     int64_t number = table->first;
-    for (char *line = table->text; *line && !status; line += strcspn(line, "\n") + 1, number++) {
-        bool is_blank = line[strspn(line, " \t\r")] == '\n', complete;
-        cJSON *parsed = parse_line(line);
-        if (!parsed && !is_blank)
+    for (char *line = table->text, *end; *line; line = end + 1, number++) {
+        end = line + strcspn(line, "\n");
+        bool is_blank = line[strspn(line, " \t\r")] == '\n';
+        cJSON *json = is_blank ? NULL : parse_line(line);
+        if (!json && !is_blank)
             return qkv_error_set(error, "%s:%lld: is not a JSON object, as the lines before it are",
                                  table->path, (long long)number);
-        if (is_blank)
-            complete = add_cell(rows, (struct pairs_field){"", 0}) && end_row(rows, number);
-        else
-            complete = add_json_line(rows, &json, parsed, number);
-        if (!complete) status = no_memory(table->path, error);
-        cJSON_Delete(parsed);
+        bool is_added = json ? add_json_line(rows, json, line, number) : end_row(rows, number);
+        cJSON_Delete(json);
+        if (!is_added) return no_memory(table->path, error);
     }
-    return status;
+    return QKV_OK;
 }
 
 /* What the first line with text shows. */
@@ -431,18 +419,16 @@ static void find_quotes(struct csv *csv, const char *text)
         quoted && other * EXCEPTIONS <= quoted && (csv->separator != '\t' || !plain || proofs || by_comma);
 }
 
-/* Adds a cell without the quotation marks of a program. */
-static bool add_quoted(struct pairs_rows *rows, struct pairs_field cell)
+/* Takes the quotation marks of a program off a cell, whose text it changes. */
+static struct pairs_field unquote(struct pairs_field cell)
 {
-    int64_t begin = rows->size, kept = begin;
     cell = qkv_pairs_trim(cell);
-    if (!add_cell(rows, (struct pairs_field){cell.text + 1, cell.size - 2})) return false;
-    for (int64_t i = begin; i < rows->size; i++) {
-        rows->text[kept++] = rows->text[i];
-        i += rows->text[i] == '"';
+    char *begin = (char *)(size_t)cell.text + 1, *to = begin;
+    for (const char *at = begin, *end = begin + cell.size - 2; at < end; at++) {
+        *to++ = *at;
+        at += *at == '"';
     }
-    rows->size = kept;
-    return true;
+    return (struct pairs_field){begin, (size_t)(to - begin)};
 }
 
 static bool add_row(struct pairs_rows *rows, const struct csv *csv, const struct csv_row *row, int64_t number)
@@ -451,7 +437,7 @@ static bool add_row(struct pairs_rows *rows, const struct csv *csv, const struct
         struct pairs_field cell = row->cell[c];
         bool has_break = memchr(cell.text, '\n', cell.size),
              takes_off = csv->is_quoted || has_break || memchr(cell.text, csv->separator, cell.size);
-        if (row->quoted >> c & 1 && takes_off ? !add_quoted(rows, cell) : !add_cell(rows, cell)) return false;
+        if (!add_cell(rows, row->quoted >> c & 1 && takes_off ? unquote(cell) : cell)) return false;
     }
     return end_row(rows, number);
 }
@@ -459,18 +445,19 @@ static bool add_row(struct pairs_rows *rows, const struct csv *csv, const struct
 static enum qkv_status read_csv(const struct table_text *table, struct csv *csv, struct pairs_rows *rows,
                                 struct qkv_pairs *pairs, struct qkv_error *error)
 {
-    int64_t number = table->first;
+    int64_t number = table->first, lines;
     struct csv_row row;
     find_quotes(csv, table->text);
     pairs->is_quoted = csv->is_quoted;
-    for (const char *at = table->text; at < csv->end; at = row.next) {
+    for (const char *at = table->text; at < csv->end; at = row.next, number += lines) {
         row = next_row(csv, at);
+        lines = 0;
+        for (const char *c = at; c < row.next; c++) lines += *c == '\n';
         bool fits = csv->separator == '\t' || row.count == csv->columns || is_blank(&row);
         if (!fits) qkv_pairs_leave_out(&pairs->other_columns, number);
         if (fits && row.count > rows->columns) rows->columns = row.count;
         pairs->joined += row.breaks;
         if (fits && !add_row(rows, csv, &row, number)) return no_memory(table->path, error);
-        for (; at < row.next; at++) number += *at == '\n';
     }
     return QKV_OK;
 }
@@ -503,7 +490,7 @@ enum qkv_status qkv_pairs_read_rows(struct pairs_rows *rows, struct qkv_pairs *p
                                     struct qkv_error *error)
 {
     struct table_text table = {.path = lines->path};
-    enum qkv_status status = read_lines(&table, pairs, lines, error);
+    enum qkv_status status = read_lines(&table, rows, pairs, lines, error);
     if (!status) status = refuse_foreign(&table, error);
     enum json_kind kind = status ? NO_JSON : json_kind(&table);
     if (kind == OTHER_JSON) {
@@ -521,6 +508,5 @@ enum qkv_status qkv_pairs_read_rows(struct pairs_rows *rows, struct qkv_pairs *p
             pairs->format = csv.separator == ',' ? "CSV with commas" : "CSV with semicolons";
         status = read_csv(&table, &csv, rows, pairs, error);
     }
-    free(table.text);
     return status;
 }

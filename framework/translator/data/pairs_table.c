@@ -129,8 +129,7 @@ static void count_field(struct column *column, struct pairs_field field, uint32_
 /* Counts a line. */
 static void count_columns(struct columns *columns, const struct pairs_field *field, int count)
 {
-    if (count > columns->count) columns->count = count;
-    for (int c = 0; c < count && c < QKV_PAIRS_COLUMNS; c++) {
+    for (int c = 0; c < count; c++) {
         struct column *column = &columns->column[c];
         uint32_t hash = (uint32_t)crc32_z(0, (const Bytef *)field[c].text, field[c].size);
         column->repeated += columns->lines && hash == columns->before[c];
@@ -194,26 +193,10 @@ struct table {
     struct columns columns;
 };
 
-/* The first cells of a row. Returns how many it has, at most QKV_PAIRS_COLUMNS. */
-static int split_row(const char *row, struct pairs_field field[QKV_PAIRS_COLUMNS])
+/* Whether a row has no text. */
+static bool is_blank(const struct pairs_rows *rows, const struct pairs_row *row)
 {
-    for (int count = 0;; count++) {
-        size_t size = strcspn(row, "\t");
-        field[count] = (struct pairs_field){row, size};
-        if (!row[size] || count + 1 == QKV_PAIRS_COLUMNS) return count + 1;
-        row += size + 1;
-    }
-}
-
-static void count_rows(const struct pairs_rows *rows, struct columns *columns)
-{
-    struct pairs_field field[QKV_PAIRS_COLUMNS];
-    const char *row = rows->text;
-    for (int64_t i = 0; i < rows->count; i++, row += strlen(row) + 1) {
-        int count = split_row(row, field);
-        if (count > 1 || field[0].size) count_columns(columns, field, count);
-    }
-    columns->count = rows->columns;
+    return row->count <= 1 && !(row->count && rows->cell[row->first].size);
 }
 
 /* Reports why two columns of sentences cannot be found in a table. */
@@ -230,9 +213,7 @@ static enum qkv_status too_few_columns(const struct table *table, const struct q
                              path, count ? "only one" : "none", table->columns.count, count ? "s" : "");
     for (size_t s = 0; s < sizeof separators / sizeof *separators; s++) {
         int64_t lines = 0;
-        const char *row = table->rows.text;
-        for (int64_t i = 0; i < table->rows.count; i++, row += strlen(row) + 1)
-            lines += strstr(row, separators[s]) != NULL;
+        for (int64_t i = 0; i < table->rows.cells; i++) lines += contains(table->rows.cell[i], separators[s]);
         if (lines * 10 >= pairs->read * 9)
             return qkv_error_set(
                 error,
@@ -260,11 +241,10 @@ static enum qkv_status too_few_columns(const struct table *table, const struct q
  * first of those that hold sentences. */
 static void choose_by_titles(const struct table *table, struct qkv_pairs *pairs, const char *const lang[2])
 {
-    struct pairs_field field[QKV_PAIRS_COLUMNS];
-    int count = split_row(table->rows.text, field), titled[2] = {0, 0};
+    int titled[2] = {0, 0};
     bool is_title[QKV_PAIRS_COLUMNS] = {false};
-    for (int c = 0; c < count; c++) {
-        struct pairs_field title = field[c];
+    for (int c = 0; c < table->rows.row[0].count; c++) {
+        struct pairs_field title = table->rows.cell[c];
         const char *code = qkv_language_of_title(title.text, title.size);
         is_title[c] = qkv_is_column_title(title.text, title.size);
         for (int side = 0; side < 2; side++)
@@ -309,25 +289,25 @@ static enum qkv_status choose_columns(struct table *table, struct qkv_pairs *pai
 static enum qkv_status take_pairs(const struct pairs_rows *rows, struct qkv_pairs *pairs,
                                   struct qkv_error *error)
 {
-    struct pairs_field field[QKV_PAIRS_COLUMNS];
-    const char *row = rows->text;
-    for (int64_t i = 0; i < rows->count; i++, row += strlen(row) + 1) {
-        int count = split_row(row, field);
-        if (count == 1 && !field[0].size) {
-            qkv_pairs_leave_out(&pairs->blank, rows->line[i]);
-        } else if (count < pairs->column[0] || count < pairs->column[1]) {
-            qkv_pairs_leave_out(&pairs->incomplete, rows->line[i]);
-        } else {
-            const struct pairs_field pair[] = {field[pairs->column[0] - 1], field[pairs->column[1] - 1]};
-            int64_t before = pairs->count;
-            if (rows->has_names && !i)
-                take_header(pairs, pair);
-            else if (qkv_pairs_add(pairs, rows->line[i], pair, error))
-                return QKV_INVALID;
-            bool is_joined =
-                memchr(pair[0].text, '\n', pair[0].size) || memchr(pair[1].text, '\n', pair[1].size);
-            if (is_joined && !pairs->joined_pair && pairs->count > before) pairs->joined_pair = pairs->count;
+    for (int64_t i = 0; i < rows->count; i++) {
+        const struct pairs_row *row = &rows->row[i];
+        if (is_blank(rows, row)) {
+            qkv_pairs_leave_out(&pairs->blank, row->line);
+            continue;
         }
+        if (row->count < pairs->column[0] || row->count < pairs->column[1]) {
+            qkv_pairs_leave_out(&pairs->incomplete, row->line);
+            continue;
+        }
+        const struct pairs_field pair[] = {rows->cell[row->first + pairs->column[0] - 1],
+                                           rows->cell[row->first + pairs->column[1] - 1]};
+        int64_t before = pairs->count;
+        if (rows->has_names && !i)
+            take_header(pairs, pair);
+        else if (qkv_pairs_add(pairs, row->line, pair, error))
+            return QKV_INVALID;
+        bool is_joined = memchr(pair[0].text, '\n', pair[0].size) || memchr(pair[1].text, '\n', pair[1].size);
+        if (is_joined && !pairs->joined_pair && pairs->count > before) pairs->joined_pair = pairs->count;
     }
     return QKV_OK;
 }
@@ -361,7 +341,12 @@ enum qkv_status qkv_pairs_read_table(struct qkv_pairs *pairs, const struct qkv_p
     if (!status) status = qkv_pairs_read_rows(&table.rows, pairs, &lines, error);
     qkv_lines_close(&lines);
     if (!status) {
-        count_rows(&table.rows, &table.columns);
+        for (int64_t i = 0; i < table.rows.count; i++) {
+            const struct pairs_row *row = &table.rows.row[i];
+            if (!is_blank(&table.rows, row))
+                count_columns(&table.columns, &table.rows.cell[row->first], row->count);
+        }
+        table.columns.count = table.rows.columns;
         status = choose_columns(&table, pairs, request, error);
     }
     if (!status) status = take_pairs(&table.rows, pairs, error);
