@@ -5,6 +5,7 @@
 #include "run/checkpoints.h"
 
 #include "compare/run_set.h"
+#include "train/view.h"
 #include "core/system.h"
 
 #include <fcntl.h>
@@ -165,6 +166,7 @@ static void train(const struct sweep *sweep, const struct sweep_run *run, const 
     arguments[count++] = qkv_path_exists(last) ? resume_option : overwrite_option;
     qkv_arena_release(&arena);
     sigprocmask(SIG_SETMASK, mask, NULL);
+    train_keeps_rate = true;
     int code = parse_and_run(&command_train, count, arguments);
     fflush(NULL);
     _exit(code);

@@ -89,6 +89,7 @@ enum qkv_status training_try(struct training training, struct qkv_train_result *
         .context = &training.stop_after, .stop = stop, .start = count_updates_done};
     const struct qkv_train_options options = {
         .resume = training.resume,
+        .new_rate = training.new_rate,
         .threads = training.threads ? training.threads : 1,
         .listener = training.stop_after ? &listener : training.listener,
     };

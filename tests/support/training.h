@@ -15,6 +15,7 @@ struct training {
     const char *settings;     /* "updates=3 data.dev=": keys without a section belong to training */
     int threads;              /* 0: 1 */
     bool resume;
+    bool new_rate; /* with resume: the learning rate of the settings replaces that of the run */
     int64_t stop_after;                        /* update after which the training is stopped; 0: never */
     const struct qkv_train_listener *listener; /* NULL: none; instead of stop_after */
 };

@@ -87,7 +87,6 @@ Test(train, changes_nothing_when_it_refuses)
         RESUME("training.batch_multiplier", "1", "2"),
         RESUME("training.random_seed", "42", "43"),
         RESUME("training.shards", "4", "2"),
-        RESUME("training.learning_rate", "0.01", "0.02"),
         RESUME("training.adam_betas", "[0.9, 0.999]", "[0.9, 0.98]"),
         RESUME("training.label_smoothing", "0", "0.1"),
         RESUME("training.early_stopping_metric", "loss", "bleu"),

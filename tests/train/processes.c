@@ -64,6 +64,23 @@ Test(processes, train_to_the_same_bits_with_all_settings)
         if (!is_left_out((int64_t)i)) expect_same(cases[i].name, cases[i].settings, cases[i].processes);
 }
 
+/* The command line takes the learning rate of --set as a new one. */
+Test(processes, go_on_with_another_learning_rate_to_the_bits_of_one)
+{
+    const char *folder = scratch("rate");
+    mpirun();
+    for (int processes = 1; processes <= 3; processes++) {
+        struct training training = training_in(folder, "updates=4 logging_freq=1 learning_rate=0.02");
+        training.run = format("%s/%d", folder, processes);
+        training_run(training);
+        training.resume = true;
+        training.settings = "updates=9 logging_freq=1 learning_rate=0.005";
+        mpirun_training(processes, &training);
+        cr_expect_eq(training_metric(training.run, "train", 9, "learning_rate"), 0.005);
+        training_expect_same(format("%s/1", folder), training.run);
+    }
+}
+
 /* Trains in three processes and returns what it says of itself: megabytes of the parameters, of those that process 0 sends
  * for each update, and of those that another process sends at most. */
 static void read_sent(const struct training *training, double *megabytes, double *first, double *others)

@@ -222,3 +222,120 @@ Test(resume, the_log_has_the_loss_without_smoothing_and_the_seconds_of_all_proce
     training_run(training);
     cr_expect_gt(training_metric(training.run, "train", 6, "seconds"), 3600);
 }
+
+/* ---- another learning rate ---- */
+
+/* Rates that fall and rise in every way; %s is the learning rate, or the factor of noam. */
+static const char *const SCHEDULES[] = {
+    "learning_rate=%s learning_rate_warmup=8",
+    "scheduling=noam learning_rate_warmup=8 learning_rate_factor=%s",
+    "scheduling=inverse_sqrt learning_rate_warmup=3 learning_rate=%s ema=0.9",
+    "scheduling=linear learning_rate_warmup=3 learning_rate_min=1e-10 learning_rate=%s optimizer=sgd",
+    "scheduling=cosine learning_rate_min=1e-9 learning_rate=%s optimizer=adamw",
+    "scheduling=exponential learning_rate=%s batch_multiplier=2 epochs=3",
+    "scheduling=plateau learning_rate_patience=0 learning_rate=%s early_stopping_metric=sequence_accuracy",
+};
+
+/* Trains 5 updates with the learning rate 1e-9, then to the end with 3e-9; stops once on the way, if `stop` is not 0. From there
+ * on the config has 1e-9 again. */
+static void change_rate(struct training training, const char *schedule, int64_t stop)
+{
+    const char *common = "updates=12 logging_freq=1 validation_freq=2 ",
+               *old = format("%s%s", common, format(schedule, "1e-9")),
+               *new = format("%s%s", common, format(schedule, "3e-9"));
+    training.settings = old;
+    training.stop_after = 5;
+    training_run(training);
+    training.resume = training.new_rate = true;
+    training.settings = new;
+    training.stop_after = stop;
+    training_run(training);
+    if (!stop) return;
+    training.stop_after = 0;
+    training.new_rate = false;
+    training.settings = old;
+    training_run(training);
+}
+
+Test(resume, another_learning_rate_holds_from_there_on_with_every_schedule)
+{
+    for (int k = 0; k < 7; k++) {
+        if (is_left_out(k)) continue;
+        const char *folder = scratch(format("rate.%d", k));
+        struct training training = training_in(folder, NULL);
+        training.run = format("%s/whole", folder);
+        training.settings =
+            format("updates=12 logging_freq=1 validation_freq=2 %s", format(SCHEDULES[k], "3e-9"));
+        training_run(training);
+        training.run = format("%s/changed", folder);
+        change_rate(training, SCHEDULES[k], 0);
+        for (int update = 1; update <= 12; update++) {
+            double rate = training_metric(training.run, "train", update, "learning_rate"),
+                   whole = training_metric(format("%s/whole", folder), "train", update, "learning_rate");
+            cr_expect_gt(rate, 0);
+            cr_expect_float_eq(rate / whole, update <= 5 ? 1.0 / 3 : 1, 0.3, "%s, update %d", SCHEDULES[k],
+                               update);
+            if (update > 5) cr_expect_eq(rate, whole, "%s, update %d", SCHEDULES[k], update);
+        }
+        cr_expect_eq(training_lines(training.run, "rate"), 1);
+        cr_expect_eq(training_metric(training.run, "rate", 5, "before"), 1e-9);
+        cr_expect_eq(training_metric(training.run, "rate", 5, "rate"), 3e-9);
+        cr_expect(
+            shows(read_file(format("%s/config.yaml", training.run), NULL),
+                  strstr(SCHEDULES[k], "noam") ? "learning_rate_factor: 3e-9\n" : "learning_rate: 3e-9\n"));
+        for (int64_t stop = 6; stop < 12; stop += 3) {
+            training.run = format("%s/stopped.%d", folder, (int)stop);
+            change_rate(training, SCHEDULES[k], stop);
+            training_expect_same(format("%s/changed", folder), training.run);
+        }
+    }
+}
+
+/* Returns the tensors of a checkpoint, which follow its header. */
+static char *tensors_of(const char *path, size_t *size)
+{
+    uint64_t header;
+    char *bytes = read_file(path, size);
+    cr_assert(bytes && *size > sizeof header);
+    memcpy(&header, bytes, sizeof header);
+    *size -= header + sizeof header;
+    return bytes + header + sizeof header;
+}
+
+/* It is recorded before the next update, and changes no parameter and no moment. */
+Test(resume, another_learning_rate_is_recorded_at_once_with_the_same_moments)
+{
+    const char *folder = scratch("recorded"), *at = format("%s/run/last.safetensors", folder);
+    struct training training = training_in(folder, "updates=6 validation_freq=3 learning_rate=0.01");
+    size_t size, new_size;
+    training_run(training);
+    const char *tensors = tensors_of(at, &size);
+    training.resume = true;
+    training.settings = "updates=6 validation_freq=3 learning_rate=0.001";
+    struct qkv_train_result result;
+    expect_refusal_with(
+        training_try(training, &result, &error),
+        "was trained with training.learning_rate 0.01, but the config has 0.001: put it back, or train a "
+        "new run, which --from can start with these parameters; --resume -s KEY=VALUE changes it from "
+        "here on");
+    training.new_rate = true;
+    training_run(training);
+    const char *same = tensors_of(at, &new_size);
+    cr_assert_eq(size, new_size);
+    cr_expect_arr_eq(tensors, same, size);
+    training.new_rate = false;
+    training.settings = "updates=12 validation_freq=3 learning_rate=0.01";
+    training_run(training);
+    training.run = format("%s/other", folder);
+    training.resume = false;
+    training.settings = "updates=6 validation_freq=3 learning_rate=0.01";
+    training_run(training);
+    training.resume = training.new_rate = true;
+    training.settings = "updates=12 validation_freq=3 learning_rate=0.001";
+    training_run(training);
+    training_expect_same(format("%s/run", folder), training.run);
+    training.new_rate = false;
+    training.settings = "updates=13 validation_freq=3 learning_rate=0.02";
+    expect_refusal_with(training_try(training, &result, &error),
+                        "was trained with training.learning_rate 0.001, but the config has 0.02");
+}

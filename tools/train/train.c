@@ -14,6 +14,17 @@ static const char *from;
 static struct qkv_train_options options;
 static int64_t threads;
 static struct train_view view = {.settings = &settings};
+bool train_keeps_rate;
+
+/* Whether --set gives the learning rate, or the factor that is used in its place. */
+static bool sets_rate(const struct qkv_config *config)
+{
+    bool is_noam = config->training.scheduling == QKV_SCHEDULE_NOAM;
+    const char *key = is_noam ? "training.learning_rate_factor=" : "training.learning_rate=";
+    for (int i = 0; i < settings.count; i++)
+        if (!strncmp(settings.value[i], key, strlen(key))) return true;
+    return false;
+}
 
 /* Reads the config. Refuses options that contradict each other. Other processes call it only after process 0 has succeeded, so
  * that an error which all have is reported once. */
@@ -30,6 +41,7 @@ static enum qkv_status prepare(struct qkv_config *config, struct qkv_arena *aren
             "CONFIG is standard input, which only one of several processes can read: name a file");
     if (!status) status = read_config(config, arena, path, &settings);
     if (!status && from) config->training.from = from;
+    options.new_rate = !status && !train_keeps_rate && sets_rate(config);
     return status;
 }
 
@@ -97,7 +109,10 @@ const struct command command_train = {
     .operands = OPERANDS({"CONFIG", VALUE_CONFIG, "a YAML file; -: standard input"}),
     .options = OPTIONS(
         COMMAND_OPTION_SETTINGS(&settings),
-        {"resume", 'r', NULL, OPTION_FLAG, &options.resume, "continue from the last checkpoint of the run"},
+        {"resume", 'r', NULL, OPTION_FLAG, &options.resume,
+         "continue from the last checkpoint of the run; -s training.learning_rate=X then changes the "
+         "learning "
+         "rate from here on, and the run records it"},
         {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace an existing run folder"},
         {"from", 0, "RUN", OPTION_TEXT, &from,
          "start from the parameters of another run (the checkpoint that qkv translate would use), of a "

@@ -91,4 +91,7 @@ void train_view_release(struct train_view *view);
 /* The number of the signal that came; 0: none. */
 int train_signal_received(void);
 
+/* True in `qkv sweep`: --resume then never changes the learning rate of a run. */
+extern bool train_keeps_rate;
+
 #endif

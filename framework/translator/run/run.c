@@ -210,15 +210,17 @@ static bool check_key(void *context, const char *path, const char *value)
     if (!trained || !strcmp(trained, value)) return true;
     enum qkv_key_role role = qkv_schema_find(&qkv_config_schema, path)->role;
     bool is_of_model = role == QKV_ROLE_MODEL;
+    bool is_rate = !strcmp(path, "training.learning_rate") || !strcmp(path, "training.learning_rate_factor");
     bool is_of_schedule = role == QKV_ROLE_FREE; /* fixed because the schedule depends on it */
     qkv_error_set(
         checking->error,
-        "%s: was trained with %s %s, but the config has %s%s%s%s: put it back, or train a new run%s",
+        "%s: was trained with %s %s, but the config has %s%s%s%s: put it back, or train a new run%s%s",
         checking->path, path, trained, value,
         is_of_schedule ? ", which changes the learning rates of the " : "",
         is_of_schedule ? qkv_schedule_kind_choices.list[checking->config->training.scheduling].name : "",
         is_of_schedule ? " schedule" : "",
-        is_of_model ? "" : ", which --from can start with these parameters");
+        is_of_model ? "" : ", which --from can start with these parameters",
+        is_rate ? "; --resume -s KEY=VALUE changes it from here on" : "");
     checking->refused = true;
     return false;
 }

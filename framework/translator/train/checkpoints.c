@@ -205,6 +205,7 @@ static enum qkv_status save(struct training *training, const char *name, enum ki
     for (int i = 0; i < count; i++) qkv_provenance_save_text(&state, &texts[i]);
     save_example(training, &state);
     save_progress(&training->progress, &state);
+    if (training->rate.first > 0) qkv_state_set_number(&state, FIRST_RATE, training->rate.first);
     qkv_schedule_save(&training->schedule, &state);
     /* A checkpoint without the state of the optimizer holds the moving average, if there is one, in place of the parameters. */
     if (kind != RESUMABLE) qkv_optimizer_swap_average(&training->optimizer, parameters);

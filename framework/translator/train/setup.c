@@ -494,6 +494,75 @@ static enum qkv_status check_texts(const struct training *training, const struct
     return QKV_OK;
 }
 
+/* ---- a learning rate that --resume changes: the moments stay, and what the schedule makes of the rate ---- */
+
+/* The number of the config by which its schedule is scaled; *key: its path. */
+static double *rate_of(struct training *training, const char **key)
+{
+    struct qkv_training_config *settings = &training->with_merges.training;
+    bool is_noam = settings->scheduling == QKV_SCHEDULE_NOAM;
+    *key = is_noam ? "training.learning_rate_factor" : "training.learning_rate";
+    return is_noam ? &settings->learning_rate_factor : &settings->learning_rate;
+}
+
+static bool differ(double a, double b)
+{
+    return a < b || a > b;
+}
+
+/* Checks the keys that must not change. The learning rate is that of the checkpoint if the config has the one with which the run
+ * began, and that of the config if the options say so. */
+static enum qkv_status restore_config(struct training *training, const struct qkv_state *state,
+                                      const char *last, struct qkv_error *error)
+{
+    const char *key;
+    struct changed_rate *changed = &training->rate;
+    double *rate = rate_of(training, &key);
+    const char *recorded = qkv_arena_format(&training->arena, "config.%s", key);
+    struct qkv_error inner;
+    changed->given = changed->before = *rate;
+    if (!recorded) return qkv_no_memory(error);
+    if ((qkv_state_get(state, recorded) && qkv_state_get_number(state, recorded, &changed->before, &inner)) ||
+        (qkv_state_get(state, FIRST_RATE) &&
+         qkv_state_get_number(state, FIRST_RATE, &changed->first, &inner)))
+        return qkv_error_set(error, "%s: %s", last, inner.message);
+    if (training->options->new_rate || !differ(changed->given, changed->first)) *rate = changed->before;
+    if (qkv_provenance_check(state, training->config, QKV_KEYS_FIXED_ON_RESUME, &training->source,
+                             &training->target, last, error))
+        return QKV_INVALID;
+    if (training->options->new_rate) *rate = changed->given;
+    if (differ(*rate, changed->before) && !(changed->first > 0)) changed->first = changed->before;
+    training->schedule.learning_rate = training->config->training.learning_rate;
+    training->schedule.factor = training->config->training.learning_rate_factor;
+    return QKV_OK;
+}
+
+/* Records a changed rate in last.safetensors and metrics.jsonl. Says which rate is not that of the config, or not that of the
+ * checkpoint. */
+static enum qkv_status record_rate(struct training *training, struct qkv_error *error)
+{
+    const struct qkv_train_listener *listener = training->options->listener;
+    const struct changed_rate *changed = &training->rate;
+    const char *key;
+    const double rate = *rate_of(training, &key);
+    const bool is_new = differ(rate, changed->before);
+    const int64_t update = training->progress.update;
+    if (!is_new && !differ(rate, changed->given)) return QKV_OK;
+    const char *text =
+        is_new ? qkv_arena_format(&training->arena, "%s is %g from update %lld on (before: %g)", key, rate,
+                                  (long long)update + 1, changed->before)
+               : qkv_arena_format(&training->arena, "%s is %g, which an earlier --resume set (config: %g)",
+                                  key, rate, changed->given);
+    if (!text) return qkv_no_memory(error);
+    if (listener && listener->notice) listener->notice(listener->context, text);
+    if (!is_new) return QKV_OK;
+    if (qkv_checkpoint_save_last(training, error)) return QKV_INVALID;
+    struct log_line line = qkv_log_line("rate", update);
+    qkv_log_number(&line, "before", changed->before);
+    qkv_log_number(&line, "rate", rate);
+    return qkv_log_write(training, &line, error);
+}
+
 static enum qkv_status restore(struct training *training, struct qkv_error *error)
 {
     const char *last = file_of(training, QKV_RUN_LAST);
@@ -508,9 +577,7 @@ static enum qkv_status restore(struct training *training, struct qkv_error *erro
         if (status) qkv_error_set(error, "%s: %s", last, inner.message);
     }
     /* Check even if loading failed: a changed config key explains more than a tensor of another shape. */
-    if (qkv_provenance_check(&state, training->config, QKV_KEYS_FIXED_ON_RESUME, &training->source,
-                             &training->target, last, error))
-        status = QKV_INVALID;
+    if (restore_config(training, &state, last, error)) status = QKV_INVALID;
     if (!status) status = check_texts(training, &state, last, error);
     int64_t updates = training->config->training.updates, done = training->progress.update;
     if (!status && updates && updates < done)
@@ -551,7 +618,8 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
     if (training->options->resume) {
         if (restore(training, error) || qkv_run_folder_clear(training, error)) return QKV_INVALID;
         qkv_training_plan_epoch(training);
-        if (qkv_checkpoints_restore(training, error) || qkv_notices_restore(training, error))
+        if (qkv_checkpoints_restore(training, error) || qkv_notices_restore(training, error) ||
+            record_rate(training, error))
             return QKV_INVALID;
         if (qkv_run_folder_write_format(training, error)) return QKV_INVALID;
         return qkv_run_folder_write_config(training, error);

@@ -102,6 +102,13 @@ struct warm_start {
     int64_t known[2];
 };
 
+/* The learning rate of a resumed run; with the schedule noam its factor. */
+struct changed_rate {
+    double given;  /* in the config of the caller */
+    double before; /* with which the checkpoint was trained */
+    double first;  /* in the config when the run began, if it was changed since; else 0 */
+};
+
 struct training {
     const struct qkv_config *config; /* until the merges are known, that of the caller; then `with_merges` */
     struct qkv_config with_merges;   /* the same with data.src.bpe and data.trg.bpe */
@@ -123,6 +130,7 @@ struct training {
     struct qkv_batch_loss loss; /* of `batch` */
     struct qkv_optimizer optimizer;
     struct qkv_schedule schedule;
+    struct changed_rate rate;
     struct qkv_evaluator *evaluator; /* NULL: no dev set */
     struct progress progress;
     struct notices notices;
@@ -138,6 +146,9 @@ struct training {
     bool *wants_stop;        /* [processes]: which have been asked to stop */
     int64_t *sent;           /* [processes]: bytes */
 };
+
+/* The key of a checkpoint for changed_rate.first. */
+#define FIRST_RATE "train.first_rate"
 
 /* ---- run_folder.c ---- */
 

@@ -357,7 +357,10 @@ struct qkv_train_listener {
 
 /* Messages name resume and overwrite as options of `qkv train`: --resume, --overwrite. */
 struct qkv_train_options {
-    bool resume;    /* from the last checkpoint; refused if the config would give other numbers */
+    bool resume; /* from the last checkpoint; refused if the config would give other numbers */
+    /* With resume: training goes on with the learning rate of the config (of the schedule noam: its factor), also where it is
+     * another one, and records it in the run. Without: with the one that the run recorded. */
+    bool new_rate;
     bool overwrite; /* replace an existing run */
     int threads;    /* 0: one per processor */
     const struct qkv_train_listener *listener;
