@@ -29,6 +29,7 @@ struct reading {
     int64_t sentences;                   /* the highest number of a sentence pair so far */
     const struct qkv_word_counts *words; /* [pairs] of the text; NULL: not known */
     int64_t pairs;                       /* of the text; -1: not known */
+    bool by_unicode; /* the links number the words that any white space separates, not only that of ASCII */
     struct qkv_error *error;
 };
 
@@ -147,41 +148,20 @@ static enum qkv_status read_columns(struct reading *reading)
 
 /* ---- 0001 1 1 S ---- */
 
-/* Reads a number and the space after it; false if the field is not a number. */
-static bool read_wa_number(const char **text, int64_t *number)
+/* Reads a line: three numbers, then perhaps S or P, and a number. Returns how many of the numbers it has; 4: all of it is right. */
+static int read_wa(const char *line, int64_t *sentence, struct qkv_alignment_link *link)
 {
-    const char *end = read_number(*text, number);
-    if (!end || end != end_of_field(end)) return false;
-    *text = skip_space(end);
-    return true;
-}
-
-/* Reads the optional end of a line, after the words: S or P, and a number. */
-static bool read_wa_end(const char *text, bool *sure)
-{
-    const char *end = end_of_field(text);
-    *sure = true;
-    if (end == text + 1 && strchr("SPsp", *text)) {
-        *sure = *text == 'S' || *text == 's';
-        text = skip_space(end);
-        end = end_of_field(text);
+    int64_t *const number[] = {sentence, &link->source, &link->target};
+    const char *text = skip_space(line), *end;
+    for (int i = 0; i < 3; i++, text = skip_space(end)) {
+        end = read_number(text, number[i]);
+        if (!end || end != end_of_field(end)) return i;
+        if (i == 1) link->column = text - line + 1;
     }
-    return strspn(text, "0123456789.eE+-") == (size_t)(end - text) && !*skip_space(end);
-}
-
-/* Reads the three numbers of a line. Returns what is behind them; NULL: it has no three numbers. */
-static const char *read_wa_numbers(const char *line, int64_t *sentence, struct qkv_alignment_link *link)
-{
-    const char *text = skip_space(line);
-    if (!read_wa_number(&text, sentence)) return NULL;
-    link->column = text - line + 1;
-    return read_wa_number(&text, &link->source) && read_wa_number(&text, &link->target) ? text : NULL;
-}
-
-static bool read_wa(const char *line, int64_t *sentence, struct qkv_alignment_link *link)
-{
-    const char *end = read_wa_numbers(line, sentence, link);
-    return end && read_wa_end(end, &link->sure);
+    bool has_kind = *text && strchr("SPsp", *text) && end_of_field(text) == text + 1;
+    link->sure = !has_kind || *text == 'S' || *text == 's';
+    if (has_kind) text = skip_space(text + 1);
+    return *skip_space(text + strspn(text, "0123456789.eE+-")) ? 3 : 4;
 }
 
 static enum qkv_status read_wa_line(struct reading *reading)
@@ -191,7 +171,7 @@ static enum qkv_status read_wa_line(struct reading *reading)
     const char *path = reading->lines.path;
     long long line = reading->lines.number;
     if (!*skip_space(reading->lines.line)) return QKV_OK;
-    if (!read_wa(reading->lines.line, &sentence, &link))
+    if (read_wa(reading->lines.line, &sentence, &link) < 4)
         return qkv_error_set(
             reading->error,
             "%s:%lld: is not a line of a .wa file: number of a sentence pair, source word, target "
@@ -215,11 +195,10 @@ static enum links_format format_of(const char *line)
     struct qkv_alignment_link link;
     int64_t sentence;
     if (!*skip_space(line)) return UNKNOWN;
-    if (read_wa(line, &sentence, &link)) return WA;
     const char *column = third_column(line);
-    if (column && !strchr(column, '\t')) return THREE_COLUMNS;
-    /* A line of .wa with a wrong end, which read_wa_line reports. */
-    return read_wa_numbers(line, &sentence, &link) ? WA : PHARAOH;
+    int numbers = read_wa(line, &sentence, &link);
+    if (numbers < 4 && column && !strchr(column, '\t')) return THREE_COLUMNS;
+    return numbers < 3 ? PHARAOH : WA; /* read_wa_line reports a wrong end */
 }
 
 static enum qkv_status read_line(struct reading *reading)
@@ -269,6 +248,15 @@ static enum qkv_status refuse_word_0(const struct reading *reading, const struct
         reading->lines.path, (long long)link->link.line, (long long)link->link.column);
 }
 
+/* The number of words of a side of a pair, as the links number them; -1: not known. */
+static int64_t word_count(const struct reading *reading, int64_t pair, int side)
+{
+    const struct qkv_word_counts *words = &reading->words[pair];
+    const char *text = words->text[side];
+    if (reading->by_unicode && text) return qkv_utf8_count_words(text, text + strlen(text), false);
+    return side ? words->target : words->source;
+}
+
 /* Whether a sentence does not have a word, which counts from 0. words: how many it has; -1: not known. */
 static bool is_outside(int64_t word, int64_t words)
 {
@@ -285,8 +273,8 @@ static enum qkv_status find_first_word(const struct reading *reading, enum qkv_l
         const struct file_link *link = &reading->links[i];
         if (!word_0 && (!link->link.source || !link->link.target)) word_0 = link;
         if (link->sentence < reading->pairs)
-            outside = outside || is_outside(link->link.source, reading->words[link->sentence].source) ||
-                      is_outside(link->link.target, reading->words[link->sentence].target);
+            outside = outside || is_outside(link->link.source, word_count(reading, link->sentence, 0)) ||
+                      is_outside(link->link.target, word_count(reading, link->sentence, 1));
     }
     *from = detected ? reading->count && (!word_0 || null_words) : wanted == QKV_LINKS_FROM_1;
     if (word_0 && *from == 1 && (detected || !null_words)) return refuse_word_0(reading, word_0);
@@ -320,6 +308,54 @@ enum qkv_status qkv_alignment_check(const struct qkv_alignment *alignment, struc
             (long long)(source ? words.source : words.target), from);
     }
     return QKV_OK;
+}
+
+/* ---- words between other white space than that of ASCII ---- */
+
+/* Finds the first pair that has some between its words. */
+static void find_spaces(const struct reading *reading, struct qkv_word_spaces *spaces)
+{
+    for (int64_t i = 0; i < reading->pairs; i++)
+        for (int side = 0; side < 2; side++) {
+            const char *text = reading->words[i].text[side], *end = text ? text + strlen(text) : NULL;
+            if (!text || qkv_utf8_count_words(text, end, true) == qkv_utf8_count_words(text, end, false))
+                continue;
+            spaces->pair = i + 1;
+            while (spaces->space < 0x80 || !qkv_is_space(spaces->space))
+                text += qkv_point(text, &spaces->space);
+            return;
+        }
+}
+
+/* The number of a word that any white space separates among those that white space of ASCII separates. */
+static int64_t number_by_ascii(const char *text, int64_t word)
+{
+    const char *at = text;
+    bool in_word = false;
+    for (int32_t point; *at;) {
+        at += qkv_point(at, &point);
+        bool is_space = qkv_is_space(point);
+        if (!is_space && !in_word && !word--) break;
+        in_word = !is_space;
+    }
+    return qkv_utf8_count_words(text, at, true) - 1;
+}
+
+/* Gives the words of links the numbers that they have among those that white space of ASCII separates. False if there is no
+ * such word. */
+static bool renumber(struct reading *reading, int from)
+{
+    for (int64_t i = 0; i < reading->count; i++) {
+        struct file_link *link = &reading->links[i];
+        int64_t *const word[] = {&link->link.source, &link->link.target};
+        for (int side = 0; side < 2 && link->sentence < reading->pairs; side++) {
+            const char *text = reading->words[link->sentence].text[side];
+            if (!text || *word[side] < from) continue;
+            if (*word[side] - from >= word_count(reading, link->sentence, side)) return false;
+            *word[side] = number_by_ascii(text, *word[side] - from) + from;
+        }
+    }
+    return true;
 }
 
 /* ---- links by sentence ---- */
@@ -366,71 +402,12 @@ static bool store(struct reading *reading, int from, struct qkv_alignments *alig
     return true;
 }
 
-/* ---- words between other white space than that of ASCII ---- */
-
-/* Finds the first pair that has some between its words. */
-static void find_spaces(const struct reading *reading, struct qkv_word_spaces *spaces)
-{
-    for (int64_t i = 0; i < reading->pairs; i++)
-        for (int side = 0; side < 2; side++) {
-            const char *text = reading->words[i].text[side], *end = text ? text + strlen(text) : NULL;
-            if (!text || qkv_utf8_count_words(text, end, true) == qkv_utf8_count_words(text, end, false))
-                continue;
-            spaces->pair = i + 1;
-            while (spaces->space < 0x80 || !qkv_is_space(spaces->space))
-                text += qkv_point(text, &spaces->space);
-            return;
-        }
-}
-
-/* The number of a word that any white space separates among those that white space of ASCII separates; -1: there is no such
- * word. */
-static int64_t number_by_ascii(const char *text, int64_t word)
-{
-    int64_t number = -1;
-    bool is_new = true, in_word = false;
-    for (int32_t point; *text;) {
-        text += qkv_point(text, &point);
-        if (qkv_is_space(point)) {
-            is_new = is_new || point < 0x80;
-            in_word = false;
-        } else if (!in_word) {
-            number += is_new;
-            is_new = false;
-            in_word = true;
-            if (!word--) return number;
-        }
-    }
-    return -1;
-}
-
-/* Renumbers the links of a file that numbers the words that any white space separates. False if they do not fit these. */
-static bool renumber(struct reading *reading, enum qkv_links_from wanted)
-{
-    bool has_word_0 = reading->format == WA && wanted != QKV_LINKS_FROM_0;
-    int from = wanted == QKV_LINKS_FROM_1 || has_word_0;
-    for (int64_t i = 0; i < reading->count; i++)
-        has_word_0 = has_word_0 || !reading->links[i].link.source || !reading->links[i].link.target;
-    if (wanted == QKV_LINKS_FROM_DETECTED && !has_word_0) from = 1;
-    for (int64_t i = 0; i < reading->count; i++) {
-        struct file_link *link = &reading->links[i];
-        int64_t *const word[] = {&link->link.source, &link->link.target};
-        for (int side = 0; side < 2 && link->sentence < reading->pairs; side++) {
-            const char *text = reading->words[link->sentence].text[side];
-            if (!text || *word[side] < from) continue;
-            int64_t number = number_by_ascii(text, *word[side] - from);
-            if (number < 0) return false;
-            *word[side] = number + from;
-        }
-    }
-    return true;
-}
-
 static enum qkv_status take_links(struct reading *reading, enum qkv_links_from wanted,
                                   struct qkv_alignments *alignments)
 {
     int from;
     if (find_first_word(reading, wanted, &from)) return QKV_INVALID;
+    if (reading->by_unicode && !renumber(reading, from)) return QKV_INVALID;
     if (!store(reading, from, alignments)) return no_memory(reading);
     for (int64_t i = 0; reading->words && i < alignments->count; i++)
         if (qkv_alignment_check(&alignments->sentences[i], reading->words[i], reading->error))
@@ -448,8 +425,8 @@ static enum qkv_status read_file(struct reading *reading, enum qkv_links_from wa
     if (status && spaces.pair) {
         const struct qkv_error message = *reading->error;
         qkv_alignments_release(alignments);
-        spaces.by_unicode = renumber(reading, wanted);
-        status = spaces.by_unicode ? take_links(reading, wanted, alignments) : QKV_INVALID;
+        spaces.by_unicode = reading->by_unicode = true;
+        status = take_links(reading, wanted, alignments);
         if (status)
             qkv_error_set(
                 reading->error,
@@ -499,7 +476,7 @@ static struct tokens tokens_of(const struct qkv_corpus_side *side, int64_t pair)
     return (struct tokens){side->word + side->start[pair], side->start[pair + 1] - side->start[pair]};
 }
 
-static int64_t word_count(struct tokens tokens)
+static int64_t words_of(struct tokens tokens)
 {
     int64_t words = 0;
     for (int64_t i = 0; i < tokens.count; i++)
@@ -514,8 +491,8 @@ static struct qkv_word_counts *count_words(const struct qkv_corpus *corpus, stru
     for (int64_t i = 0; words && i < corpus->read; i++) words[i] = (struct qkv_word_counts){-1, -1};
     for (int64_t i = 0; words && i < corpus->count; i++)
         words[corpus->line[i] - 1] =
-            (struct qkv_word_counts){word_count(tokens_of(&corpus->source, i)),
-                                     word_count(tokens_of(&corpus->target, i)),
+            (struct qkv_word_counts){words_of(tokens_of(&corpus->source, i)),
+                                     words_of(tokens_of(&corpus->target, i)),
                                      {qkv_corpus_source(corpus, i), qkv_corpus_target(corpus, i)}};
     return words;
 }
