@@ -39,10 +39,10 @@ struct pairs_rows {
     struct pairs_field *cell;
     int64_t count, cells; /* rows; cells of all rows */
     int columns;          /* greatest number of cells in a row of the file */
-    bool has_names;       /* the first row has the names of the fields of JSON lines */
+    struct cJSON
+        *names; /* the fields of the first one of JSON lines; the first row has their names. NULL: no JSON */
     /* private */
     char *text; /* of the file, which the cells are parts of */
-    char name[QKV_PAIRS_COLUMNS][64];
     int64_t text_capacity, row_capacity, cell_capacity;
 };
 

@@ -68,6 +68,7 @@ void qkv_pairs_rows_release(struct pairs_rows *rows)
     free(rows->text);
     free(rows->row);
     free(rows->cell);
+    cJSON_Delete(rows->names);
 }
 
 /* ---- the header of a text that the program Anki exports: lines `#key:value` before the notes, such as `#separator:tab`,
@@ -166,77 +167,63 @@ static enum qkv_status refuse_foreign(const struct table_text *table, struct qkv
 
 /* ---- JSON lines ---- */
 
-/* A field of a line, also of an object within: "translation_en" for {"translation": {"en": "..."}}. */
-struct json_field {
-    char name[sizeof((struct pairs_rows){0}.name[0])];
-    struct pairs_field text; /* "" if it is not a text */
-};
-
-/* Finds the fields of an object or array. Returns their number, at most QKV_PAIRS_COLUMNS. */
-static int find_fields(const cJSON *json, const char *prefix, int count, struct json_field *fields)
+/* Moves the fields of an object or array to `flat`, which has `count`, also those of objects within: "translation_en" for
+ * {"translation": {"en": "..."}}. Of equal names, the first one counts. Returns the number of fields, QKV_PAIRS_COLUMNS at
+ * most. */
+static int flatten(cJSON *json, const char *prefix, int count, cJSON *flat)
 {
-    int number = 0;
-    for (const cJSON *item = json->child; item && count < QKV_PAIRS_COLUMNS; item = item->next) {
-        struct json_field *field = &fields[count];
-        char name[sizeof field->name];
-        number++;
+    char name[64];
+    for (int number = 1; json->child && count < QKV_PAIRS_COLUMNS; number++) {
+        cJSON *item = cJSON_DetachItemViaPointer(json, json->child);
         if (item->string)
             snprintf(name, sizeof name, "%s%.60s", prefix, item->string);
         else
             snprintf(name, sizeof name, "%s%d", prefix, number);
-        if (cJSON_IsObject(item) || cJSON_IsArray(item)) {
-            size_t size = strlen(name);
-            if (size + 1 < sizeof name) memcpy(name + size, "_", 2);
-            count = find_fields(item, name, count, fields);
-            continue;
-        }
-        memcpy(field->name, name, sizeof name);
-        const char *text = cJSON_IsString(item) ? item->valuestring : "";
-        field->text = (struct pairs_field){text, strlen(text)};
-        count++;
+        bool is_list = cJSON_IsObject(item) || cJSON_IsArray(item);
+        if (is_list && strlen(name) + 1 < sizeof name) strcat(name, "_");
+        if (is_list) count = flatten(item, name, count, flat);
+        if (!is_list && !cJSON_GetObjectItemCaseSensitive(flat, name) &&
+            cJSON_AddItemToObject(flat, name, item))
+            count++;
+        else
+            cJSON_Delete(item);
     }
     return count;
 }
 
-/* Parses a line; NULL unless it is an object, or an array of texts: an array of objects is a complete file. */
-static cJSON *parse_line(char *line)
+/* The fields of a line; NULL unless it is an object, or an array of texts: an array of objects is a complete file. */
+static cJSON *fields_of(char *line)
 {
     char *end = line + strcspn(line, "\n");
     *end = '\0';
     cJSON *json = cJSON_ParseWithOpts(line, NULL, true);
     *end = '\n';
     bool is_list = cJSON_IsArray(json) && !cJSON_IsObject(json->child) && !cJSON_IsArray(json->child);
-    if (cJSON_IsObject(json) || is_list) return json;
+    cJSON *flat = cJSON_IsObject(json) || is_list ? cJSON_CreateObject() : NULL;
+    if (flat) flatten(json, "", 0, flat);
     cJSON_Delete(json);
-    return NULL;
+    return flat;
 }
 
-/* Adds a row: for each name, the text of the field that has it. The first line names the columns. The texts replace the line,
- * which is longer. */
-static bool add_json_line(struct pairs_rows *rows, const cJSON *json, char *line, int64_t number)
+/* Adds a row: for each name, the text of the field that has it. The texts replace the line, which is longer. */
+static bool add_fields(struct pairs_rows *rows, const cJSON *fields, char *line, int64_t number)
 {
-    struct json_field field[QKV_PAIRS_COLUMNS];
-    int count = find_fields(json, "", 0, field);
-    if (!rows->has_names) {
-        rows->has_names = true;
-        rows->columns = count;
-        for (int c = 0; c < count; c++) {
-            strcpy(rows->name[c], field[c].name);
-            if (!add_cell(rows, (struct pairs_field){rows->name[c], strlen(rows->name[c])})) return false;
-        }
-        if (!end_row(rows, number)) return false;
+    const cJSON *name = rows->names->child;
+    for (int c = 0; c < rows->columns; c++, name = name->next) {
+        const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(fields, name->string));
+        struct pairs_field cell = {line, text ? strlen(text) : 0};
+        for (const char *at = text; at && *at; at++) *line++ = *at == '\n' || *at == '\r' ? ' ' : *at;
+        if (!add_cell(rows, cell)) return false;
     }
-    for (int i = 0; i < count; i++) {
-        memcpy(line, field[i].text.text, field[i].text.size);
-        field[i].text.text = line;
-        for (const char *end = line + field[i].text.size; line < end; line++)
-            if (*line == '\n' || *line == '\r') *line = ' ';
-    }
-    for (int c = 0; c < rows->columns; c++) {
-        int i = count - 1;
-        while (i >= 0 && strcmp(field[i].name, rows->name[c]) != 0) i--;
-        if (!add_cell(rows, i < 0 ? (struct pairs_field){"", 0} : field[i].text)) return false;
-    }
+    return end_row(rows, number);
+}
+
+/* Takes the names of the columns from the first line, and adds a row of them. */
+static bool add_names(struct pairs_rows *rows, cJSON *fields, int64_t number)
+{
+    rows->names = fields;
+    for (const cJSON *name = fields->child; name; name = name->next, rows->columns++)
+        if (!add_cell(rows, (struct pairs_field){name->string, strlen(name->string)})) return false;
     return end_row(rows, number);
 }
 
@@ -246,13 +233,14 @@ static enum qkv_status read_json(const struct table_text *table, struct pairs_ro
     int64_t number = table->first;
     for (char *line = table->text, *end; *line; line = end + 1, number++) {
         end = line + strcspn(line, "\n");
-        bool is_blank = line[strspn(line, " \t\r")] == '\n';
-        cJSON *json = is_blank ? NULL : parse_line(line);
-        if (!json && !is_blank)
+        bool is_blank = line[strspn(line, " \t\r")] == '\n', is_first = !is_blank && !rows->names;
+        cJSON *fields = is_blank ? NULL : fields_of(line);
+        if (!fields && !is_blank)
             return qkv_error_set(error, "%s:%lld: is not a JSON object, as the lines before it are",
                                  table->path, (long long)number);
-        bool is_added = json ? add_json_line(rows, json, line, number) : end_row(rows, number);
-        cJSON_Delete(json);
+        bool is_added = (!is_first || add_names(rows, fields, number)) &&
+                        (is_blank ? end_row(rows, number) : add_fields(rows, fields, line, number));
+        if (!is_first) cJSON_Delete(fields);
         if (!is_added) return no_memory(table->path, error);
     }
     return QKV_OK;
@@ -265,11 +253,10 @@ static enum json_kind json_kind(const struct table_text *table)
 {
     char *line = table->text + strspn(table->text, " \t\r\n");
     if (!*line || !strchr("{[", *line)) return NO_JSON;
-    struct json_field fields[QKV_PAIRS_COLUMNS];
-    cJSON *parsed = parse_line(line);
-    int count = parsed ? find_fields(parsed, "", 0, fields) : 0;
-    cJSON_Delete(parsed);
-    if (count) return JSON_LINES;
+    cJSON *fields = fields_of(line);
+    bool has_fields = fields && fields->child;
+    cJSON_Delete(fields);
+    if (has_fields) return JSON_LINES;
     return strchr("{[\"", line[1 + strspn(line + 1, " \t\r\n")]) ? OTHER_JSON : NO_JSON;
 }
 

@@ -54,26 +54,6 @@ static const char *comparable(struct buffer *buffer, const char *text)
     return buffer->text;
 }
 
-/* Finds pairs that are equal to an earlier one. */
-static bool find_repeated(struct numbers *numbers, const struct qkv_pairs *pairs)
-{
-    struct qkv_types seen = {0};
-    struct qkv_arena pair = {0};
-    bool complete = true;
-    for (int64_t i = 0; i < pairs->count && complete; i++) {
-        int64_t different = seen.size;
-        qkv_arena_reset(&pair);
-        /* No sentence contains a tab. */
-        const char *key =
-            qkv_arena_format(&pair, "%s\t%s", qkv_pairs_text(pairs, i, 0), qkv_pairs_text(pairs, i, 1));
-        complete = key && qkv_types_add(&seen, key, 1) >= 0;
-        numbers->is_new[i] = seen.size > different;
-    }
-    qkv_types_release(&seen);
-    qkv_arena_release(&pair);
-    return complete;
-}
-
 static void release_numbers(struct numbers *numbers)
 {
     for (int side = 0; side < 2; side++) qkv_types_release(&numbers->types[side]);
@@ -85,19 +65,29 @@ static bool number_sentences(struct numbers *numbers, const struct qkv_pairs *pa
 {
     size_t count = (size_t)pairs->count;
     struct buffer buffer = {0};
+    struct qkv_types different = {0};
+    struct qkv_arena pair = {0};
     *numbers = (struct numbers){.arena = {0}};
     numbers->is_new = qkv_arena_allocate(&numbers->arena, count * sizeof *numbers->is_new);
-    bool complete = numbers->is_new && find_repeated(numbers, pairs);
-    for (int side = 0; side < 2 && complete; side++) {
-        int32_t *number = qkv_arena_allocate(&numbers->arena, count * sizeof *number);
-        complete = number != NULL;
-        for (int64_t i = 0; i < pairs->count && complete; i++) {
-            const char *key = comparable(&buffer, qkv_pairs_text(pairs, i, side));
-            number[i] = key ? qkv_types_add(&numbers->types[side], key, 1) : -1;
-            complete = number[i] >= 0;
+    for (int side = 0; side < 2; side++)
+        numbers->number[side] = qkv_arena_allocate(&numbers->arena, count * sizeof *numbers->number[side]);
+    bool complete = numbers->is_new && numbers->number[0] && numbers->number[1];
+    for (int64_t i = 0; i < pairs->count && complete; i++) {
+        const char *text[] = {qkv_pairs_text(pairs, i, 0), qkv_pairs_text(pairs, i, 1)};
+        int64_t before = different.size;
+        qkv_arena_reset(&pair);
+        const char *key =
+            qkv_arena_format(&pair, "%s\t%s", text[0], text[1]); /* no sentence contains a tab */
+        complete = key && qkv_types_add(&different, key, 1) >= 0;
+        numbers->is_new[i] = different.size > before;
+        for (int side = 0; side < 2 && complete; side++) {
+            key = comparable(&buffer, text[side]);
+            numbers->number[side][i] = key ? qkv_types_add(&numbers->types[side], key, 1) : -1;
+            complete = numbers->number[side][i] >= 0;
         }
-        numbers->number[side] = number;
     }
+    qkv_types_release(&different);
+    qkv_arena_release(&pair);
     free(buffer.points);
     free(buffer.text);
     return complete;

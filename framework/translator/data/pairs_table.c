@@ -302,7 +302,7 @@ static enum qkv_status take_pairs(const struct pairs_rows *rows, struct qkv_pair
         const struct pairs_field pair[] = {rows->cell[row->first + pairs->column[0] - 1],
                                            rows->cell[row->first + pairs->column[1] - 1]};
         int64_t before = pairs->count;
-        if (rows->has_names && !i)
+        if (rows->names && !i)
             take_header(pairs, pair);
         else if (qkv_pairs_add(pairs, row->line, pair, error))
             return QKV_INVALID;
