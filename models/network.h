@@ -1,6 +1,5 @@
 /* Private: the networks of qkv, functions that find a network, and the parts of models that programs do not need. */
-#ifndef QKV_MODELS_NETWORK_H
-#define QKV_MODELS_NETWORK_H
+#pragma once
 
 #include "qkv/model.h"
 
@@ -106,5 +105,3 @@ static inline int64_t qkv_next_groups(const struct qkv_next_scores *next)
 {
     return next->classes > 0 ? (next->classes - 1) / QKV_GROUP + 1 : 0;
 }
-
-#endif

@@ -5,8 +5,8 @@
 #include "run/checkpoints.h"
 
 #include "compare/run_set.h"
-#include "train/view.h"
 #include "core/system.h"
+#include "train/view.h"
 
 #include <fcntl.h>
 #include <signal.h>

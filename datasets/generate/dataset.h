@@ -1,6 +1,5 @@
 /* What all generators share: the request, random choices, and a folder whose files are written together. */
-#ifndef QKV_DATASETS_DATASET_H
-#define QKV_DATASETS_DATASET_H
+#pragma once
 
 #include "core/file.h"
 
@@ -83,5 +82,3 @@ enum qkv_status dataset_files_end(struct dataset_files *files, enum qkv_status s
 
 /* Fails when a line could not be written. Call it after each line, so that a full disk ends a long generation at once. */
 enum qkv_status dataset_line_check(const struct qkv_file_writer *writer, struct qkv_error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /* English-Spanish sentence pairs with gold word alignments: train.tsv, dev.tsv, test.tsv (source, tab, target), dev.align,
  * test.align (Pharaoh `i-j`), held_out.tsv (the combinations of words that train.tsv never contains). datasets/README.md
  * gives the reasons. */
-#ifndef QKV_DATASETS_EN_ES_H
-#define QKV_DATASETS_EN_ES_H
+#pragma once
 
 #include "datasets/generate/dataset.h"
 
@@ -36,5 +35,3 @@ struct en_es_statistics {
 /* Each English sentence comes once in all three files; with request.stream, those of train may repeat. */
 enum qkv_status en_es_generate(const struct en_es_request *request, struct en_es_statistics *statistics,
                                struct qkv_error *error);
-
-#endif

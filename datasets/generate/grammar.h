@@ -3,8 +3,7 @@
  *
  * Meanings are separate from phrases, so that they can be drawn at random (random_sentence.c) or given. A relative clause
  * leaves out the noun phrase that it describes. Longer sentences join the phrases of several clauses. */
-#ifndef QKV_DATASETS_GRAMMAR_H
-#define QKV_DATASETS_GRAMMAR_H
+#pragma once
 
 #include "datasets/generate/lexicon.h"
 
@@ -93,5 +92,3 @@ void grammar_clause(const struct clause *clause, struct phrase *phrase);
 
 /* The person that the verb of a subject has. */
 enum person subject_person(const struct subject *subject);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A tag is one bit of a uint64_t: a class of nouns, such as "person" or "food". Two entries fit when they share a tag: a
  * verb with the object tag "food" can have every noun with this tag as object. `source` is English, `target` is Spanish. */
-#ifndef QKV_DATASETS_LEXICON_H
-#define QKV_DATASETS_LEXICON_H
+#pragma once
 
 #include "qkv/base.h"
 
@@ -197,5 +196,3 @@ struct lexicon {
 enum qkv_status lexicon_read(struct lexicon **lexicon, const char *path, struct qkv_error *error);
 
 void lexicon_free(struct lexicon *lexicon);
-
-#endif

@@ -1,6 +1,5 @@
 /* Random sentences: clauses drawn from a lexicon, alone or joined to sentences of a wanted length. */
-#ifndef QKV_DATASETS_RANDOM_SENTENCE_H
-#define QKV_DATASETS_RANDOM_SENTENCE_H
+#pragma once
 
 #include "datasets/generate/dataset.h"
 #include "datasets/generate/grammar.h"
@@ -30,5 +29,3 @@ bool draw_sentence(struct sampler *sampler, int words, bool held_out, struct phr
 
 /* The clause of an example of the lexicon. */
 struct clause example_clause(const struct lexicon *lexicon, const struct example *example);
-
-#endif

@@ -1,7 +1,6 @@
 /* Toy tasks on sequences of numbers (sequences.def). The defaults of the command line give the reverse task of Joey NMT
  * (github.com/joeynmt/joeynmt, scripts/generate_reverse_task.py). */
-#ifndef QKV_DATASETS_SEQUENCES_H
-#define QKV_DATASETS_SEQUENCES_H
+#pragma once
 
 #include "datasets/generate/dataset.h"
 #include "qkv/corpus.h"
@@ -54,5 +53,3 @@ void sequences_release(struct sequences *sequences);
  * request.stream, the lines of train whose source is in dev or test. */
 enum qkv_status sequences_generate(const struct sequence_request *request, int64_t repeated[SPLITS],
                                    struct qkv_error *error);
-
-#endif

@@ -3,8 +3,7 @@
  * the test if the browser does not answer. In expressions, at(NAME) is the element with this data-test attribute,
  * first(SELECTOR) an element and count(SELECTOR) how many there are, stepOf(NAME) a step of the walk, and focused() the name of
  * the element with the focus: data-test, or else its id. What ends with `...` is formatted like printf. */
-#ifndef QKV_TESTS_BROWSER_H
-#define QKV_TESTS_BROWSER_H
+#pragma once
 
 #include "support.h"
 
@@ -72,5 +71,3 @@ void compose(const char *text);
 
 /* Presses keys by their names: "ArrowRight ArrowRight Enter". */
 void press(const char *names);
-
-#endif

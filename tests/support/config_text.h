@@ -1,6 +1,5 @@
 /* What qkv_config_write writes. */
-#ifndef TESTS_CONFIG_TEXT_H
-#define TESTS_CONFIG_TEXT_H
+#pragma once
 
 #include "support.h"
 
@@ -13,5 +12,3 @@ static inline char *config_text(const struct qkv_config *config, bool full)
     fclose(file);
     return remember(text);
 }
-
-#endif

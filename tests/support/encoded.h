@@ -1,6 +1,5 @@
 /* Corpora with the vocabularies of their own words. */
-#ifndef TESTS_ENCODED_H
-#define TESTS_ENCODED_H
+#pragma once
 
 #include "support.h"
 
@@ -25,5 +24,3 @@ static inline void release_encoded(struct encoded *encoded)
     qkv_vocabulary_release(&encoded->source);
     qkv_vocabulary_release(&encoded->target);
 }
-
-#endif

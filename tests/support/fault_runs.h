@@ -1,7 +1,6 @@
 /* Runs commands of qkv in which allocations or system calls fail, or which a signal ends, and checks what they leave.
  * The library that injects the faults is tests/faults/inject. */
-#ifndef QKV_TESTS_FAULT_RUNS_H
-#define QKV_TESTS_FAULT_RUNS_H
+#pragma once
 
 #include "support.h"
 
@@ -26,5 +25,3 @@ enum fault_commands { FAULT_TRAINING, FAULT_READING, FAULT_OTHERS };
  *   the fault.
  * Prints the number of runs. Skips the test, with a sentence, where nothing can be injected. */
 void fault_runs(enum fault_commands which, int fault_count, const struct fault *faults, int samples);
-
-#endif

@@ -1,8 +1,7 @@
 /* Compares qkv with the numbers in tests/figures/<file>.json, which a script in that folder
  * computed with PyTorch in float64. Both programs compute parameters and inputs with the same
  * closed formula. */
-#ifndef QKV_TESTS_FIGURES_H
-#define QKV_TESTS_FIGURES_H
+#pragma once
 
 #include "support.h"
 
@@ -37,5 +36,3 @@ struct qkv_tensor *figures_input(struct figures_case *test, int number_of_input,
 /* Runs the graph and compares the output and all gradients with the file. */
 void figures_expect_case(struct figures_case *test, struct qkv_tensor *output);
 void figures_end(struct figures_case *test);
-
-#endif

@@ -1,8 +1,7 @@
 /* A page in Firefox without a window, driven through Marionette, its own protocol over a local socket. What a test does are
  * real events of the browser; what it reads is in the document, as scripts do not see the names of the page. Every function
  * fails the test if the browser does not answer. */
-#ifndef QKV_TESTS_FIREFOX_H
-#define QKV_TESTS_FIREFOX_H
+#pragma once
 
 #include "support.h"
 
@@ -28,5 +27,3 @@ void firefox_click(struct firefox *firefox, const char *name);
 void firefox_type(struct firefox *firefox, const char *name, const char *keys);
 
 void firefox_close(struct firefox *firefox);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reads gold links between words. */
-#ifndef TESTS_GOLD_LINKS_H
-#define TESTS_GOLD_LINKS_H
+#pragma once
 
 #include "metrics/alignment.h"
 
@@ -14,5 +13,3 @@ static inline struct qkv_alignments read_links(const char *name, const char *tex
     expect_done(qkv_alignments_read(&alignments, path, 0, NULL, 0, &error));
     return alignments;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Files of sentence pairs for the tests of `qkv init`. */
-#ifndef QKV_TESTS_INIT_PAIRS_H
-#define QKV_TESTS_INIT_PAIRS_H
+#pragma once
 
 #include "support.h"
 
@@ -21,5 +20,3 @@ static inline int lines_of(const char *folder, const char *name)
 {
     return atoi(run_ok("wc -l <'%s/%s'", folder, name));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Reads the JSON that commands print. Each fails the test where the text is not what it should be. */
-#ifndef QKV_TESTS_JSON_H
-#define QKV_TESTS_JSON_H
+#pragma once
 
 #include "support.h"
 
@@ -22,5 +21,3 @@ int json_size(const cJSON *json, const char *path);
 
 /* Returns a number of a matrix. */
 double json_cell(const cJSON *matrix, int row, int column);
-
-#endif

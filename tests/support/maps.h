@@ -1,6 +1,5 @@
 /* Small attention reports and explanations, and their rendered bytes. */
-#ifndef QKV_TESTS_MAPS_H
-#define QKV_TESTS_MAPS_H
+#pragma once
 
 #include "support.h"
 
@@ -32,5 +31,3 @@ char *explained(const struct qkv_explanation *explanations, int count, const cha
 
 /* How often a part occurs in a text. */
 int occurrences(const char *text, const char *part);
-
-#endif

@@ -1,6 +1,5 @@
 /* Runs qkv in several processes. */
-#ifndef QKV_TESTS_MPIRUN_H
-#define QKV_TESTS_MPIRUN_H
+#pragma once
 
 #include "support.h"
 #include "training.h"
@@ -30,5 +29,3 @@ bool differ(struct outcome outcome, const char *what, const char *value, const c
 
 /* Runs a training in so many processes; the test fails unless it succeeds. */
 void mpirun_training(int processes, const struct training *training);
-
-#endif

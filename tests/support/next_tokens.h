@@ -1,6 +1,5 @@
 /* The scores of a model for the next token, for reference searches in tests. */
-#ifndef QKV_TESTS_NEXT_TOKENS_H
-#define QKV_TESTS_NEXT_TOKENS_H
+#pragma once
 
 #include "support.h"
 
@@ -14,5 +13,3 @@ void next_logits(const struct qkv_model *model, struct qkv_ids source, int64_t l
 
 /* Turns logits into log-probabilities, with the functions of the C library. */
 void log_softmax(int64_t count, double *logits);
-
-#endif

@@ -1,7 +1,6 @@
 /* Values of inputs and comparison of results, for tests that compare ops with independent
  * calculations, with the kernels of every instruction set. */
-#ifndef QKV_TESTS_NUMBERS_H
-#define QKV_TESTS_NUMBERS_H
+#pragma once
 
 #include "support.h"
 
@@ -20,5 +19,3 @@ double number(uint32_t family, int64_t i);
 /* Returns the largest difference, relative to the largest number of b; INFINITY if a number is not
  * finite. */
 double relative_difference(int64_t count, const double *a, const double *b);
-
-#endif

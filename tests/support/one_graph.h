@@ -2,8 +2,7 @@
  *
  *     TestSuite(name, .init = make_graph, .fini = end_graph);
  */
-#ifndef TESTS_ONE_GRAPH_H
-#define TESTS_ONE_GRAPH_H
+#pragma once
 
 #include "support.h"
 
@@ -64,5 +63,3 @@ static inline double gradient_at(const struct qkv_tensor *x, int i)
     qkv_tensor_read_gradient(x, gradient);
     return gradient[i];
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files that draw cases share. */
-#ifndef QKV_TESTS_OP_CASE_DRAWS_H
-#define QKV_TESTS_OP_CASE_DRAWS_H
+#pragma once
 
 #include "support.h"
 
@@ -24,5 +23,3 @@ int64_t place_shared(struct case_segments *segments, int64_t count);
 
 /* A case of an op of attention. */
 void draw_attention(struct op_case *test, int64_t largest);
-
-#endif

@@ -1,6 +1,5 @@
 /* Random inputs and options of any op, such that the op accepts them. */
-#ifndef QKV_TESTS_OP_CASES_H
-#define QKV_TESTS_OP_CASES_H
+#pragma once
 
 #include "support.h"
 
@@ -40,5 +39,3 @@ void make_op_case(struct op_case *test, enum qkv_op_id op, int64_t largest);
  * in every graph. */
 void make_case_inputs(struct qkv_graph *graph, const struct op_case *test,
                       struct qkv_tensor *inputs[QKV_MAX_INPUTS]);
-
-#endif

@@ -1,7 +1,6 @@
 /* A network as a program outside the library makes it, with public headers only: two layers of attention with one head
  * each, to the words before and to the source, and a dense layer. */
-#ifndef QKV_TESTS_OWN_NETWORK_H
-#define QKV_TESTS_OWN_NETWORK_H
+#pragma once
 
 #include "support.h"
 
@@ -10,5 +9,3 @@ struct qkv_network_interface own_network(const char *name);
 
 /* Registers the network `own`, once. */
 void own_network_register(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reads and checks parallel text, for the tests of the data sets. */
-#ifndef QKV_TESTS_PAIRS_H
-#define QKV_TESTS_PAIRS_H
+#pragma once
 
 #include "support.h"
 
@@ -41,5 +40,3 @@ void check_links(const struct pair *pair, const char *links);
 /* Fails at mistakes such as "a apple" or "de el", and at characters other than lower-case letters
  * and spaces. */
 void check_writing(const char *text, bool english);
-
-#endif

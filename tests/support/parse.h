@@ -1,7 +1,6 @@
 /* Small strict parsers, to read back what the writers of formats write. Each fails the test where the text is not
  * what the format allows. What they return lives until the test ends. */
-#ifndef QKV_TESTS_PARSE_H
-#define QKV_TESTS_PARSE_H
+#pragma once
 
 #include "support.h"
 
@@ -28,5 +27,3 @@ struct table_text parse_markdown(const char *text);
 
 /* A field of CSV or TSV without the apostrophe that keeps spreadsheets from computing it. */
 const char *without_guard(const char *field);
-
-#endif

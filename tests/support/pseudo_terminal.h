@@ -1,7 +1,6 @@
 /* Runs a command on a terminal, types to it, and reads what the terminal shows. Nothing here sleeps: a test waits until
  * a text appears. */
-#ifndef QKV_TESTS_PSEUDO_TERMINAL_H
-#define QKV_TESTS_PSEUDO_TERMINAL_H
+#pragma once
 
 #include "support.h"
 
@@ -40,5 +39,3 @@ int pseudo_terminal_end(struct pseudo_terminal *terminal);
 /* What the terminal shows at the end of the text that was waited for: screen_text. The test fails if the command printed a
  * sequence that the model of the screen does not know. */
 char *pseudo_terminal_text(const struct pseudo_terminal *terminal);
-
-#endif

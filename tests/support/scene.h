@@ -1,6 +1,5 @@
 /* Reads the JSON of qkv explain and finds its steps. */
-#ifndef QKV_TESTS_SCENE_H
-#define QKV_TESTS_SCENE_H
+#pragma once
 
 #include "json.h"
 
@@ -106,5 +105,3 @@ static inline void expect_row(const cJSON *json, const char *name, int head, int
         cr_expect_str_eq(actual, wanted, "%s [%d, %d, %d]", name, head, row, c);
     }
 }
-
-#endif

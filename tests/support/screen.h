@@ -1,6 +1,5 @@
 /* A model of a terminal's screen: what a person sees after a program has printed text and escape sequences. */
-#ifndef QKV_TESTS_SCREEN_H
-#define QKV_TESTS_SCREEN_H
+#pragma once
 
 #include "support.h"
 
@@ -36,5 +35,3 @@ void screen_resize(struct screen *screen, int columns, int rows);
 /* Returns all lines, also those that have scrolled away, without spaces at their ends and without empty lines at the
  * end. */
 char *screen_text(const struct screen *screen);
-
-#endif

@@ -1,7 +1,6 @@
 /* What every test needs: Criterion, the C library, and helpers that run commands, make scratch folders, write and read small
  * files, train tiny runs, and expect what calls say. Every other header of this folder includes this one. */
-#ifndef QKV_TESTS_SUPPORT_H
-#define QKV_TESTS_SUPPORT_H
+#pragma once
 
 #include "framework/engine/core/memory.h" /* here, as its functions name their parameters like `error` below */
 #include "qkv/qkv.h"
@@ -202,5 +201,3 @@ static inline void expect_refusal_with(enum qkv_status status, const char *part)
 
 /* The status of a function that returns NULL (or false) where it refuses. */
 #define STATUS_OF(result) ((result) ? QKV_OK : QKV_INVALID)
-
-#endif

@@ -1,6 +1,5 @@
 /* Small models and batches, for comparisons with an independent calculation. */
-#ifndef QKV_TESTS_TINY_H
-#define QKV_TESTS_TINY_H
+#pragma once
 
 #include "support.h"
 
@@ -68,5 +67,3 @@ void tiny_expect_forced(struct qkv_decoding *decoding, const struct qkv_model *m
 
 /* Expects of the decodings of two batches, one after the other, the probabilities of the forced pass. */
 void tiny_expect_decoding(struct qkv_model *model, const char *what);
-
-#endif

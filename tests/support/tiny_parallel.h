@@ -1,6 +1,5 @@
 /* Data parallelism over a small model with a team of threads. */
-#ifndef QKV_TESTS_TINY_PARALLEL_H
-#define QKV_TESTS_TINY_PARALLEL_H
+#pragma once
 
 #include "support.h"
 
@@ -42,5 +41,3 @@ int blocks_of(const struct bench *b);
 
 /* The sum of the gradient blocks, as the optimizer adds them, of a model in float32. On the heap. */
 float *total_of(const struct bench *b);
-
-#endif

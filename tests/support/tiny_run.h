@@ -1,7 +1,6 @@
 /* A tiny run that a test program trains once, before its tests: 20 pairs, two encoder layers, one
  * decoder layer, two heads. Include it in one file of the program. */
-#ifndef QKV_TESTS_TINY_RUN_H
-#define QKV_TESTS_TINY_RUN_H
+#pragma once
 
 #include "support.h"
 
@@ -71,5 +70,3 @@ ReportHook(PRE_ALL)(struct criterion_test_set *tests)
     fputs("the tiny run could not be trained\n", stderr);
     exit(1);
 }
-
-#endif

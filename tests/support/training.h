@@ -1,6 +1,5 @@
 /* Runs small trainings and compares the files that they write. */
-#ifndef QKV_TESTS_TRAINING_H
-#define QKV_TESTS_TRAINING_H
+#pragma once
 
 #include "support.h"
 
@@ -15,8 +14,8 @@ struct training {
     const char *settings;     /* "updates=3 data.dev=": keys without a section belong to training */
     int threads;              /* 0: 1 */
     bool resume;
-    bool new_rate; /* with resume: the learning rate of the settings replaces that of the run */
-    int64_t stop_after;                        /* update after which the training is stopped; 0: never */
+    bool new_rate;      /* with resume: the learning rate of the settings replaces that of the run */
+    int64_t stop_after; /* update after which the training is stopped; 0: never */
     const struct qkv_train_listener *listener; /* NULL: none; instead of stop_after */
 };
 
@@ -54,5 +53,3 @@ int training_lines(const char *run, const char *kind);
 
 /* Returns whether the run folder has this file. */
 bool training_has(const char *run, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* Run folders with a config and a log, but without training: for commands that read what runs record. */
-#ifndef QKV_TESTS_WRITTEN_RUNS_H
-#define QKV_TESTS_WRITTEN_RUNS_H
+#pragma once
 
 #include "support.h"
 
@@ -11,5 +10,3 @@ void written_run(const char *folder, const char *name, int seed, const char *set
 /* Lines of metrics.jsonl. An update takes 100 tokens and 2 seconds; the objective is 1 above the cross-entropy `loss`. */
 char *written_train_line(int update, double loss);
 char *written_validation_line(int update, double loss, double bleu);
-
-#endif

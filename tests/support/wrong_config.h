@@ -1,6 +1,5 @@
 /* What `qkv config` says of wrong configs. */
-#ifndef QKV_TESTS_WRONG_CONFIG_H
-#define QKV_TESTS_WRONG_CONFIG_H
+#pragma once
 
 #include "support.h"
 
@@ -16,5 +15,3 @@ void expect_wrong_config(const char *text, const char *arguments, const char *me
  * begin with "-s ", and the message. */
 #define EXPECT_WRONG(text, cases) expect_wrong(text, cases, sizeof cases / sizeof *cases)
 void expect_wrong(const char *text, const char *const cases[][2], size_t count);
-
-#endif

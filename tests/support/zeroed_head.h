@@ -1,6 +1,5 @@
 /* A head without its rows of the output projection: what silencing it must equal. */
-#ifndef QKV_TESTS_ZEROED_HEAD_H
-#define QKV_TESTS_ZEROED_HEAD_H
+#pragma once
 
 #include "support.h"
 
@@ -11,5 +10,3 @@ void scale_head(struct qkv_model *model, struct qkv_head head, double factor);
 /* Writes <folder>/run/zeroed.safetensors: the best checkpoint of <folder>/run with the rows of the named heads, which
  * have commas between them, set to 0. */
 void save_zeroed(const char *folder, const char *heads);
-
-#endif

@@ -1,7 +1,6 @@
 /* Declarations that the files of qkv-bench share: workloads, measurements, and the report of their
  * results. */
-#ifndef QKV_BENCH_BENCH_H
-#define QKV_BENCH_BENCH_H
+#pragma once
 
 #include "command.h"
 #include "train/training.h"
@@ -127,5 +126,3 @@ void bench_report_print_json(struct bench_report *report);
                                  struct bench_report *report, struct qkv_error *error);
 #include "measures.def"
 #undef MEASURE
-
-#endif

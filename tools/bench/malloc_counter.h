@@ -2,8 +2,7 @@
  * one file of a program.
  *
  * Nothing is counted where sanitizers bring their own malloc, or without glibc. */
-#ifndef QKV_BENCH_MALLOC_COUNTER_H
-#define QKV_BENCH_MALLOC_COUNTER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -69,7 +68,5 @@ int posix_memalign(void **memory, size_t alignment, size_t size)
     *memory = __libc_memalign(alignment, size);
     return *memory ? 0 : 12; /* ENOMEM */
 }
-
-#endif
 
 #endif

@@ -5,8 +5,7 @@
  *
  * This header also brings what nearly every file of the tools needs: the public headers of the library, printing, the C
  * library and cJSON. */
-#ifndef QKV_TOOLS_COMMAND_H
-#define QKV_TOOLS_COMMAND_H
+#pragma once
 
 #include "print.h"
 #include "terminal.h"
@@ -144,5 +143,3 @@ const struct command *command_find(const char *name);
 
 /* The names of the subcommands; the context is not used. */
 const char *command_name(const void *context, int64_t index);
-
-#endif

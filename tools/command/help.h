@@ -1,6 +1,5 @@
 /* The formats of `qkv help`: functions that write the tables of all commands as text. */
-#ifndef QKV_TOOLS_HELP_H
-#define QKV_TOOLS_HELP_H
+#pragma once
 
 #include "command.h"
 
@@ -48,5 +47,3 @@ const char *write_synopsis(const struct command *command, char text[SYNOPSIS_SIZ
 
 /* The help of an option with "{choices}" replaced by its choices. Returns `text`. */
 const char *write_option_help(const struct command_option *option, char text[OPTION_HELP_SIZE]);
-
-#endif

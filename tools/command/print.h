@@ -1,6 +1,5 @@
 /* Prints error messages on standard error (one line each, "qkv: <message>"), text of any origin, and JSON. */
-#ifndef QKV_TOOLS_PRINT_H
-#define QKV_TOOLS_PRINT_H
+#pragma once
 
 #include "core/memory.h"
 #include "core/text.h"
@@ -80,5 +79,3 @@ void json_texts(struct cJSON *object, const struct json_text *members);
 
 /* Prints an object, and frees it. A failed write is reported when the program ends. */
 void json_print(struct cJSON *object);
-
-#endif

@@ -1,6 +1,5 @@
 /* How a program begins, and how a signal ends it. */
-#ifndef QKV_TOOLS_PROGRAM_H
-#define QKV_TOOLS_PROGRAM_H
+#pragma once
 
 /* With QKV_KERNELS=blas: if OpenBLAS has chosen kernels that do not fit the processor, and the environment variable
  * OPENBLAS_CORETYPE is not set, executes this program again with that variable, which OpenBLAS reads only when it is loaded.
@@ -15,5 +14,3 @@ void end_by_signal(int number);
 /* From now on SIGINT, SIGTERM, SIGHUP and SIGPIPE end the process in this way, except signals that were ignored, such as SIGHUP
  * under nohup. Commands may install other handlers later. */
 void end_by_signal_handle(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Output for people at a terminal: progress bar, colours, width, safe printing. */
-#ifndef QKV_TOOLS_TERMINAL_H
-#define QKV_TOOLS_TERMINAL_H
+#pragma once
 
 #include "draw/text.h"
 
@@ -39,5 +38,3 @@ bool is_in_foreground(FILE *file);
 
 /* Whether the locale of the environment (LC_ALL, LC_CTYPE, LANG) has UTF-8. */
 bool locale_is_utf8(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Runs, and evaluations of runs on several tests, for `qkv compare`. */
-#ifndef QKV_TOOLS_COMPARE_H
-#define QKV_TOOLS_COMPARE_H
+#pragma once
 
 #include "command.h"
 #include "compare/run_set.h"
@@ -56,5 +55,3 @@ double evaluation_alignment_error(const struct cJSON *evaluation);
 /* Appends the table in a format of `qkv compare -o`; comparison_json appends the evaluations unchanged, in one array. */
 typedef void comparison_writer(struct comparison *comparison, struct bytes *out);
 comparison_writer comparison_text, comparison_markdown, comparison_tsv, comparison_json;
-
-#endif

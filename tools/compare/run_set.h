@@ -1,6 +1,5 @@
 /* Several runs and their records, for `qkv plot` and `qkv compare`. Runs that differ only in their seed form a group. */
-#ifndef QKV_TOOLS_RUN_SET_H
-#define QKV_TOOLS_RUN_SET_H
+#pragma once
 
 #include "command.h"
 #include "run/training_log.h"
@@ -54,5 +53,3 @@ const char *end_of_name(struct qkv_arena *arena, const char *name, char separato
 /* True when training with a config gives a run that has the config `trained`: all keys are equal, except the names of the run and
  * of its folder, and what training fits to the text: testing.length_limit, which it may raise, and testing.bleu_tokenizer. */
 bool configs_train_alike(const struct qkv_config *trained, const struct qkv_config *wanted);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files of `qkv init` share: everything that is passed from reading to writing. */
-#ifndef QKV_TOOLS_INIT_H
-#define QKV_TOOLS_INIT_H
+#pragma once
 
 #include "command.h"
 #include "data/pairs.h"
@@ -104,5 +103,3 @@ void init_report_pairs(const struct init *init, bool is_cleaned);
 
 /* Prints the sizes that were chosen. */
 void init_report_plan(const struct init *init);
-
-#endif

@@ -1,6 +1,5 @@
 /* Writes the page: one HTML file that holds the engine, and a model or scenes. */
-#ifndef QKV_TOOLS_PAGE_H
-#define QKV_TOOLS_PAGE_H
+#pragma once
 
 #include "attention_options.h"
 #include "command.h"
@@ -72,5 +71,3 @@ struct page_options {
  * parameters of the page. */
 enum qkv_status page_add_learning(struct page *page, struct qkv_run *run, const struct page_options *options,
                                   struct qkv_error *error);
-
-#endif

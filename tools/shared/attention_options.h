@@ -1,7 +1,6 @@
 /* Options of the commands that show or measure attention: --kind, --layer and --head; --measure; --without; --links and
  * --links-from; and how these commands print alignment scores. */
-#ifndef QKV_TOOLS_ATTENTION_OPTIONS_H
-#define QKV_TOOLS_ATTENTION_OPTIONS_H
+#pragma once
 
 #include "command.h"
 #include "report/alignment_score.h"
@@ -105,5 +104,3 @@ cJSON *alignment_result_json(const struct qkv_alignment_result *result);
  * drawing, reading, layer, head (numbers from 1, or "mean"), aer, precision, recall (0 to 1) and
  * the counts that they come from. */
 cJSON *alignment_json(const struct qkv_alignment_score *score);
-
-#endif

@@ -1,6 +1,5 @@
 /* Operands that are paths: reading a config, for every subcommand with an operand CONFIG, and telling files from folders. */
-#ifndef QKV_TOOLS_CONFIG_H
-#define QKV_TOOLS_CONFIG_H
+#pragma once
 
 #include "command.h"
 
@@ -25,5 +24,3 @@ bool is_run_folder(const char *path);
 /* Refuses an output path that is a file which the command reads. Paths may be NULL. */
 enum qkv_status refuse_input_as_output(const char *output, const char *const *inputs, int count,
                                        struct qkv_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* Source sentences for a run, read from a file or standard input and encoded as token ids. */
-#ifndef QKV_TOOLS_INPUT_LINES_H
-#define QKV_TOOLS_INPUT_LINES_H
+#pragma once
 
 #include "command.h"
 #include "text_notes.h"
@@ -59,5 +58,3 @@ enum qkv_status input_lines_encode(struct input_lines *input, const char *place,
 
 /* Also prints how many warnings about unknown words were left out. */
 void input_lines_close(struct input_lines *input);
-
-#endif

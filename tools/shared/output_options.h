@@ -1,7 +1,6 @@
 /* The options of `qkv attention` and `qkv explain` for the format and the place of their output: --format, --output,
  * --colormap and --annotate; and the maps of one sentence in the terminal, as `qkv attention` prints them without options. */
-#ifndef QKV_TOOLS_OUTPUT_OPTIONS_H
-#define QKV_TOOLS_OUTPUT_OPTIONS_H
+#pragma once
 
 #include "command.h"
 
@@ -62,5 +61,3 @@ struct cross_attention {
 /* Prints the mean over the heads of each layer of cross attention. */
 enum qkv_status print_cross_attention(const struct qkv_run *run, const struct cross_attention *drawn,
                                       struct qkv_error *error);
-
-#endif

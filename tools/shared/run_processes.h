@@ -1,6 +1,5 @@
 /* Several processes that share the work of a command: `mpirun -n N qkv translate RUN`, train or evaluate. */
-#ifndef QKV_TOOLS_RUN_PROCESSES_H
-#define QKV_TOOLS_RUN_PROCESSES_H
+#pragma once
 
 #include "command.h"
 #include "framework/translator/processes/processes.h"
@@ -26,5 +25,3 @@ enum qkv_status agree_on_run(struct qkv_processes *processes, const struct opene
 
 /* The number of threads to start: that of --threads or, for 0, the share of this process in the processors. */
 int threads_of(const struct qkv_processes *processes, int64_t threads);
-
-#endif

@@ -1,6 +1,5 @@
 /* The options of scoring, and how the tools print metrics. */
-#ifndef QKV_TOOLS_SCORE_OPTIONS_H
-#define QKV_TOOLS_SCORE_OPTIONS_H
+#pragma once
 
 #include "command.h"
 
@@ -76,5 +75,3 @@ void scorer_json(const struct qkv_scorer *scorer, struct cJSON *object);
 enum { METRIC_NAME_SIZE = 32, SIGNATURE_SIZE = 160 };
 const char *metric_column_name(enum qkv_metric metric, char text[static METRIC_NAME_SIZE]);
 double metric_shown(enum qkv_metric metric, double value);
-
-#endif

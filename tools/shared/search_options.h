@@ -1,6 +1,5 @@
 /* Options of commands that compute with a run: precision, runs that translate together, and those of the search. */
-#ifndef QKV_TOOLS_SEARCH_OPTIONS_H
-#define QKV_TOOLS_SEARCH_OPTIONS_H
+#pragma once
 
 #include "attention_options.h"
 #include "command.h"
@@ -94,5 +93,3 @@ void note_cut(int64_t cut, int64_t count);
 /* Overrides the settings of a config by the options that are given. Fails when options contradict each other or the config. */
 enum qkv_status search_options_apply(const struct search_options *options, struct qkv_testing_config *testing,
                                      struct qkv_error *error);
-
-#endif

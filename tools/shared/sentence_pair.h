@@ -1,6 +1,5 @@
 /* A run, a source sentence and its translation: what `qkv attention` and `qkv explain` show the attention of. */
-#ifndef QKV_TOOLS_SENTENCE_PAIR_H
-#define QKV_TOOLS_SENTENCE_PAIR_H
+#pragma once
 
 #include "attention_options.h"
 #include "command.h"
@@ -68,5 +67,3 @@ const char *sentence_pair_title(struct sentence_pair *v);
 
 /* Returns the model as it was before its first update, which the caller frees; NULL with an error. */
 struct qkv_model *sentence_pair_untrained(const struct sentence_pair *v, struct qkv_error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /* Notes about texts whose scores would mislead: text that is already tokenized, because the usual tokenizers of BLEU are made
  * for plain text; text without spaces between words, which they take for single words; and translations without capitals. And
  * warnings about words of sentences that a run does not know, and about sentences of the wrong language. */
-#ifndef QKV_TOOLS_TEXT_NOTES_H
-#define QKV_TOOLS_TEXT_NOTES_H
+#pragma once
 
 #include "command.h"
 #include "data/tokenizer.h"
@@ -74,5 +73,3 @@ void warn_of_swapped_sides(const char *place, const char *(*source)(const void *
 
 /* The same for an encoded corpus that was read with keep_raw. */
 void warn_of_swapped_corpus(const char *place, const struct qkv_corpus *corpus, const struct qkv_run *run);
-
-#endif

@@ -1,6 +1,5 @@
 /* How `qkv train` shows its progress and handles signals. */
-#ifndef QKV_TOOLS_TRAIN_VIEW_H
-#define QKV_TOOLS_TRAIN_VIEW_H
+#pragma once
 
 #include "command.h"
 
@@ -34,21 +33,6 @@ struct train_block {
     } sample[TRAIN_BLOCK_SAMPLES];
     struct qkv_arena arena;
 };
-
-void train_block_progress(struct train_block *block, const struct qkv_train_progress *progress);
-void train_block_validation(struct train_block *block, const struct qkv_train_validation *validation);
-void train_block_release(struct train_block *block);
-
-/* Writes the parts of the loss that are shown beside it: " (cross-entropy 2.3456, alignment 0.5678)"; "" if the loss is the
- * cross-entropy. */
-void train_block_parts(const struct train_block *block, const struct qkv_train_progress *progress,
-                       char text[TRAIN_BLOCK_PARTS]);
-
-/* Formats a score as "loss 0.0590". */
-const char *train_score_text(enum qkv_metric metric, double value, char text[64]);
-
-/* Appends the lines, none wider than `width`. */
-void train_block_lines(const struct train_block *block, int width, struct bytes *out);
 
 /* All zero at first, except for the first four members, which the caller sets. */
 struct train_view {
@@ -93,5 +77,3 @@ int train_signal_received(void);
 
 /* True in `qkv sweep`: --resume then never changes the learning rate of a run. */
 extern bool train_keeps_rate;
-
-#endif

@@ -1,6 +1,5 @@
 /* The prompt of `qkv translate` on a terminal: sentences, and commands that begin with a slash. */
-#ifndef QKV_TOOLS_PROMPT_H
-#define QKV_TOOLS_PROMPT_H
+#pragma once
 
 #include "qkv/base.h"
 
@@ -21,5 +20,3 @@ struct translate_prompt {
 /* Reads lines and translates them, or runs their commands, until Ctrl-D or /quit. Returns false when Ctrl-C ended the
  * prompt. */
 bool translate_prompt_run(const struct translate_prompt *prompt);
-
-#endif

@@ -1,6 +1,5 @@
 /* Replaces <unk> in a translation by the source word that it is aligned with (--replace-unk). */
-#ifndef QKV_TOOLS_REPLACE_UNKNOWN_H
-#define QKV_TOOLS_REPLACE_UNKNOWN_H
+#pragma once
 
 #include "input_lines.h"
 
@@ -29,5 +28,3 @@ void unknown_replacer_close(struct unknown_replacer *replacer);
 enum qkv_status replace_unknown(struct unknown_replacer *replacer, const struct input_line *line,
                                 const struct qkv_hypothesis *hypothesis, const char **tokens, int64_t *count,
                                 struct qkv_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* Internal functions of the gradient check: rows of the report, planted faults, samples, and the checks of one op
  * other than finite differences. */
-#ifndef QKV_CHECK_CHECK_H
-#define QKV_CHECK_CHECK_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -122,5 +121,3 @@ struct qkv_precision_pair {
 enum qkv_status qkv_check_precision(struct qkv_check_report *report, const char *subject,
                                     const struct qkv_precision_pair *pair, uint64_t seed,
                                     struct qkv_error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /* Numeric derivatives of L = sum(cotangent * y), where y is a tensor of a graph, by finite
  * differences: with respect to one element of a leaf, or along a direction in which many elements
  * move. */
-#ifndef QKV_CHECK_DIFFERENCES_H
-#define QKV_CHECK_DIFFERENCES_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -84,5 +83,3 @@ struct qkv_derivative qkv_differentiate(struct qkv_probe *probe, const struct qk
  * kink at the origin. */
 struct qkv_derivative qkv_differentiate_all_steps(struct qkv_probe *probe,
                                                   const struct qkv_direction *direction, double scale);
-
-#endif

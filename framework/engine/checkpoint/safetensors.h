@@ -1,7 +1,6 @@
 /* Private: reads and writes safetensors files: named tensors and texts, without their meaning for a model.
  * qkv/checkpoint.h describes the layout of a file. */
-#ifndef QKV_CHECKPOINT_SAFETENSORS_H
-#define QKV_CHECKPOINT_SAFETENSORS_H
+#pragma once
 
 #include "qkv/checkpoint.h"
 #include "qkv/graph.h"
@@ -98,5 +97,3 @@ enum qkv_status qkv_checkpoint_save_half(const char *path, const struct qkv_para
  * a parameter is called as the scales of a matrix will be, `<name>.scale`. */
 enum qkv_status qkv_checkpoint_save_int8(const char *path, const struct qkv_parameters *parameters,
                                          const struct qkv_state *state, struct qkv_error *error);
-
-#endif

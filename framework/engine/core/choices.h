@@ -1,7 +1,6 @@
 /* The names of the values of each enum of qkv/engine_choices.def: `<enum>_names`, and <enum>_name(value), such as
  * qkv_activation_name(QKV_ACTIVATION_GELU): "gelu", or "unknown". */
-#ifndef QKV_CORE_CHOICES_H
-#define QKV_CORE_CHOICES_H
+#pragma once
 
 #include "qkv/base.h"
 
@@ -41,5 +40,3 @@ const char *qkv_precision_name(enum qkv_precision precision);
 
 /* Finds a precision by its name; false if there is none. */
 bool qkv_precision_find(const char *name, enum qkv_precision *precision);
-
-#endif

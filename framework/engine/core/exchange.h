@@ -1,8 +1,7 @@
 /* Messages between processes that compute parts of one step. The engine does not know how they travel: a transport, such as
  * that of MPI, sends and receives. Each function fails with a message when a process has died; then all later calls fail, too.
  * NULL stands for a process that works alone: all functions then do nothing. */
-#ifndef QKV_CORE_EXCHANGE_H
-#define QKV_CORE_EXCHANGE_H
+#pragma once
 
 #include "qkv/base.h"
 
@@ -117,5 +116,3 @@ static inline int qkv_sum_tree_parent(int first, int width)
 {
     return first & ~width;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Writes files atomically, opens them, and recognises two names of one file. A file is written under a temporary name in
  * the same folder, synced, then renamed: neither a reader nor a crash ever finds half a file, and a failed write leaves the
  * old file as it was. */
-#ifndef QKV_CORE_FILE_H
-#define QKV_CORE_FILE_H
+#pragma once
 
 #include "qkv/base.h"
 
@@ -77,5 +76,3 @@ static inline bool qkv_is_same_file(const char *a, const char *b)
 
 /* Continues the sum of earlier bytes, which is 0 at first. */
 uint32_t qkv_crc32(uint32_t sum, const void *bytes, size_t size);
-
-#endif

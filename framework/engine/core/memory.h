@@ -1,6 +1,5 @@
 /* More of arenas (qkv/base.h), blocks of memory, and arrays that grow. */
-#ifndef QKV_CORE_MEMORY_H
-#define QKV_CORE_MEMORY_H
+#pragma once
 
 #include "qkv/base.h"
 
@@ -72,5 +71,3 @@ static inline void *qkv_grow(void *array, int64_t *capacity, int64_t wanted, siz
 /* True when `array` has memory for `wanted` elements; grows `array` and `capacity` if necessary. */
 #define QKV_RESERVE(array, capacity, wanted)                                                                 \
     ((wanted) <= (capacity) || ((array) = qkv_grow((array), &(capacity), (wanted), sizeof *(array))) != NULL)
-
-#endif

@@ -1,6 +1,5 @@
 /* Functions of single numbers that have the same bits on every processor, narrow numbers, and random numbers. */
-#ifndef QKV_CORE_NUMBERS_H
-#define QKV_CORE_NUMBERS_H
+#pragma once
 
 #include "qkv/base.h"
 
@@ -105,5 +104,3 @@ static inline void qkv_philox(uint32_t counter[4], uint32_t key0, uint32_t key1)
         key1 += QKV_PHILOX_STEP1;
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* What the machine gives a process: processors, threads, time, and the environment variable that chooses kernels. */
-#ifndef QKV_CORE_SYSTEM_H
-#define QKV_CORE_SYSTEM_H
+#pragma once
 
 #include "qkv/base.h"
 
@@ -65,5 +64,3 @@ enum qkv_bfloat16_way qkv_bfloat16_way(void);
 
 /* QKV_INVALID when QKV_BFLOAT16 names no way. */
 enum qkv_status qkv_bfloat16_check(struct qkv_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* Text of any origin, shown safely; numbers as text; names that are misspelled; numbered strings. */
-#ifndef QKV_CORE_TEXT_H
-#define QKV_CORE_TEXT_H
+#pragma once
 
 #include "qkv/base.h"
 
@@ -84,5 +83,3 @@ const char *qkv_types_token(const struct qkv_types *types, int64_t type);
 int32_t qkv_types_add(struct qkv_types *types, const char *token, int64_t frequency);
 
 void qkv_types_release(struct qkv_types *types);
-
-#endif

@@ -1,7 +1,6 @@
 /* What follows from an attention rule (struct qkv_attention_rule of qkv/graph.h). qkv_attention_visible says which keys a
  * query sees. */
-#ifndef QKV_GRAPH_ATTENTION_RULE_H
-#define QKV_GRAPH_ATTENTION_RULE_H
+#pragma once
 
 #include "qkv/graph.h"
 
@@ -77,5 +76,3 @@ int64_t qkv_attention_bucket(const struct qkv_attention_rule *rule, int64_t offs
 
 /* Number of buckets of one direction that hold a single distance each; max_distance must be greater than it. */
 int64_t qkv_attention_single_buckets(int64_t buckets, bool causal);
-
-#endif

@@ -1,6 +1,5 @@
 /* Internal structs and functions of graphs, tensors and ops, for the folders graph, kernels and check of the engine. */
-#ifndef QKV_GRAPH_GRAPH_H
-#define QKV_GRAPH_GRAPH_H
+#pragma once
 
 #include "graph/internal.h"
 
@@ -333,5 +332,3 @@ enum qkv_status qkv_kernels_check(struct qkv_error *error);
 
 /* The op with its shape rule; only one variant has it. */
 const struct qkv_op *qkv_op_rule(enum qkv_op_id op);
-
-#endif

@@ -1,6 +1,5 @@
 /* Functions of graphs and parameters that the rest of qkv needs, but programs do not. */
-#ifndef QKV_GRAPH_INTERNAL_H
-#define QKV_GRAPH_INTERNAL_H
+#pragma once
 
 #include "qkv/graph.h"
 
@@ -127,5 +126,3 @@ static inline struct qkv_int8_layout qkv_int8_layout_of(const struct qkv_paramet
  * workers are busy with other work, and with NULL (the default). Results have the same bits either way. Meant for graphs
  * that run one at a time. */
 void qkv_graph_set_workers(struct qkv_graph *graph, struct qkv_workers *workers);
-
-#endif

@@ -1,7 +1,6 @@
 /* Tiles of AMX: eight of 16 rows of 64 bytes. Only where qkv_has_amx. The instructions are written out: GCC 12 knows neither what
  * its intrinsics read from memory nor that they do. */
-#ifndef QKV_KERNELS_AMX_H
-#define QKV_KERNELS_AMX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -38,6 +37,4 @@ static inline void amx_end(void)
 /* c += a b */
 #    define AMX_MULTIPLY(instruction, c, a, b)                                                               \
         __asm__ volatile(#instruction " %%tmm" #b ", %%tmm" #a ", %%tmm" #c : :)
-#endif
-
 #endif

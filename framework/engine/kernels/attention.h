@@ -3,8 +3,7 @@
  *
  * A ragged block holds one number per query, key and head: sentence by sentence, head by head, a [Tq, Tk]
  * matrix. */
-#ifndef QKV_KERNELS_ATTENTION_H
-#define QKV_KERNELS_ATTENTION_H
+#pragma once
 
 #include "graph/attention_rule.h"
 #include "kernels/kernel.h"
@@ -555,5 +554,3 @@ struct qkv_attention_kernels {
 };
 
 extern const struct qkv_attention_kernels VARIANT(qkv_attention_, exact), VARIANT(qkv_attention_, flash);
-
-#endif

@@ -1,8 +1,7 @@
 /* Matrix products of any size. gemm.c chooses the kernel, and has that for few rows, as in decoding;
  * gemm_tiles.c has those for all others in float32, and for those of moderate size in float64. OpenBLAS multiplies large
  * matrices in float64, and in float32 with QKV_KERNELS=blas. All matrices are row-major. */
-#ifndef QKV_KERNELS_GEMM_H
-#define QKV_KERNELS_GEMM_H
+#pragma once
 
 #include "kernels/kernel.h"
 #include "kernels/vectors.h"
@@ -207,5 +206,3 @@ static inline __attribute__((always_inline)) void finish_tile(const int rows, in
     }
     store_narrow(rows, columns, buffer[0], output_at(output, row, 0));
 }
-
-#endif

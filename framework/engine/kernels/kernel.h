@@ -18,8 +18,7 @@
  * as long as it may not reorder a sum: sums of floating-point numbers use vectors.h, and never `omp simd reduction(+)`;
  * multiplying and adding rounds once with `fused` (vectors.h), and otherwise twice. Only vectors.h, dropout.c and the files
  * of narrow types, int8.c and bfloat16.c, use intrinsics. */
-#ifndef QKV_KERNELS_KERNEL_H
-#define QKV_KERNELS_KERNEL_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -240,5 +239,3 @@ void dropper_words(const struct dropper *dropper, int64_t n, uint16_t *restrict 
 
 /* to [count] = the words of elements first .. first + count - 1. */
 void dropper_row(const struct dropper *dropper, int64_t first, int64_t count, uint16_t *to);
-
-#endif

@@ -1,7 +1,6 @@
 /* Code shared by the cross-entropy ops: the sums that they save, and the output layer, whose logits are computed for one
  * tile of classes and one block of rows at a time. */
-#ifndef QKV_KERNELS_LOSS_H
-#define QKV_KERNELS_LOSS_H
+#pragma once
 
 #include "kernels/narrow.h"
 #include "kernels/vectors.h"
@@ -193,5 +192,3 @@ static inline void propagate_tile(const struct output_layer *layer, int64_t rows
     if (layer->dw && layer->transposed)
         multiply(true, false, n, inner, rows, tile, n, x, inner, beta, layer->dw + first * ldw, ldw);
 }
-
-#endif

@@ -7,8 +7,7 @@
  * 15: e = fma(a[2k], b[2k], e), o = fma(a[2k+1], b[2k+1], o); then s = s + (e + o). After 512 terms, s is added to what the result
  * is so far. Every way of computing it gives the same bits: AMX, vdpbf16ps, float32 instructions in the mode that flushes, and
  * instructions of processors without that mode. */
-#ifndef QKV_KERNELS_NARROW_H
-#define QKV_KERNELS_NARROW_H
+#pragma once
 
 #include "kernels/gemm.h"
 #include "kernels/kernel.h"
@@ -101,5 +100,3 @@ void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t
 
 /* The name of the processor's instruction for int8 products; NULL: there is none. */
 const char *VARIANT(qkv_, int8_instruction)(void);
-
-#endif

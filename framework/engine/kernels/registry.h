@@ -1,8 +1,7 @@
 /* The optimizer's loops over a range of the flat parameter block: one struct of functions for each
  * precision and instruction set, chosen as the ops are. Unlike ops, they run outside of any graph.
  * A range has `n` numbers, and pointers point to its first, except the `blocks` of sum and reduce. */
-#ifndef QKV_KERNELS_REGISTRY_H
-#define QKV_KERNELS_REGISTRY_H
+#pragma once
 
 #include "graph/graph.h"
 #include "qkv/base.h"
@@ -98,5 +97,3 @@ struct qkv_kernel_names {
  * an optimizer also fail. A variant that this processor cannot run, or that does not exist for a precision, is replaced by
  * the fastest one that it can run. `names` may be NULL. */
 enum qkv_status qkv_kernels_in_use(struct qkv_kernel_names *names, struct qkv_error *error);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Every variant computes the same bits in float32: products are added by `fused`, with one rounding, and sums keep
  * SUM_LANES lanes whatever the width (see below). No other multiplication and addition are fused (-ffp-contract=off). */
-#ifndef QKV_KERNELS_VECTORS_H
-#define QKV_KERNELS_VECTORS_H
+#pragma once
 
 #include "core/numbers.h"
 #include "kernels/kernel.h"
@@ -500,5 +499,3 @@ static inline void add_product_row(int64_t i, int64_t rows, int64_t columns, con
     for (int64_t j = 0; j < columns; j++) sum[j] += a[j] * (b[j] - shift) * r;
     if (i % SUM_ROWS == SUM_ROWS - 1 || is_last) accumulate(columns, 1, sum, to);
 }
-
-#endif

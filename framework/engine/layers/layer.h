@@ -1,6 +1,5 @@
 /* Declarations that the files of layers/ share. */
-#ifndef QKV_LAYERS_LAYER_H
-#define QKV_LAYERS_LAYER_H
+#pragma once
 
 #include "core/choices.h"
 #include "qkv/layers.h"
@@ -34,5 +33,3 @@ static inline int64_t qkv_side_by_side(int64_t parts, int64_t width)
 {
     return width < 1 ? width : width > INT64_MAX / parts ? INT64_MAX : parts * width;
 }
-
-#endif

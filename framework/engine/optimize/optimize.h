@@ -3,8 +3,7 @@
  * The gradients of all shards of a batch are summed as a binary tree: the leaves are the shards, a node is the sum of
  * its two children (2i and 2i + 1), and the last node of a level that has no sibling moves up unchanged. The
  * order of summation depends on nothing but the number of shards. */
-#ifndef QKV_OPTIMIZE_OPTIMIZE_H
-#define QKV_OPTIMIZE_OPTIMIZE_H
+#pragma once
 
 #include "qkv/optimizer.h"
 
@@ -85,5 +84,3 @@ int qkv_data_parallel_shards(const struct qkv_data_parallel *parallel);
  * Fails when memory runs out, and where the graph cannot be built. */
 enum qkv_status qkv_data_parallel_reserve(struct qkv_data_parallel *parallel,
                                           const struct qkv_shard_loss *largest, struct qkv_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* Private to the translator: the table of the keys of a config, and what follows from it. The schema's struct is struct
  * qkv_config. */
-#ifndef QKV_CONFIG_KEYS_H
-#define QKV_CONFIG_KEYS_H
+#pragma once
 
 #include "config/schema.h"
 
@@ -92,5 +91,3 @@ const char *qkv_config_key(const void *context, int64_t index);
 /* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file
  * cannot be written. */
 enum qkv_status qkv_config_write_reference(FILE *file);
-
-#endif

@@ -1,7 +1,6 @@
 /* Paths in YAML files. There is one rule: a path in a file is relative to the folder of that file, a path on the command line
  * to the current folder. */
-#ifndef QKV_CONFIG_PATH_H
-#define QKV_CONFIG_PATH_H
+#pragma once
 
 #include "qkv/base.h"
 
@@ -22,5 +21,3 @@ bool qkv_path_is_yaml(const char *path);
  * out or the system cannot resolve the path (EIO, EMFILE). A folder that does not exist is not an error. */
 bool qkv_path_in_folder(struct qkv_arena *arena, const char *folder, const char *path, const char **relative,
                         const char **absolute);
-
-#endif

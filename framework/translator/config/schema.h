@@ -1,8 +1,7 @@
 /* The keys of a YAML file as a table, and how a file is read into the struct whose fields the keys are. A schema is one
  * table; each row names a field of a struct and defines its allowed values. The table for configs is config_keys.def, the
  * one for scenes is explain/scene_keys.def. Private to config, and to explain, which reads scenes. */
-#ifndef QKV_CONFIG_SCHEMA_H
-#define QKV_CONFIG_SCHEMA_H
+#pragma once
 
 #include "qkv/base.h"
 #include "qkv/config.h"
@@ -318,5 +317,3 @@ bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv
  * default must not be empty. Not for TEXTS and MATRIX. */
 bool qkv_value_check(const struct qkv_key *key, const void *config, struct qkv_place place, bool is_required,
                      struct qkv_collector *collector);
-
-#endif

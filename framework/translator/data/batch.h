@@ -1,6 +1,5 @@
 /* Filling a batch. */
-#ifndef QKV_DATA_BATCH_H
-#define QKV_DATA_BATCH_H
+#pragma once
 
 #include "qkv/corpus.h"
 
@@ -28,5 +27,3 @@ enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t s
  * makes them: networks use these numbers as row indices. has_target: checks the targets, too. */
 enum qkv_status qkv_batch_view_check(const struct qkv_batch_view *view, bool has_target,
                                      struct qkv_error *error);
-
-#endif

@@ -15,8 +15,7 @@
  * subword-nmt).
  *
  * To tokenise with merges, let `bpe` of struct qkv_text_config point to them (qkv/corpus.h). */
-#ifndef QKV_DATA_BPE_H
-#define QKV_DATA_BPE_H
+#pragma once
 
 #include "qkv/base.h"
 #include "qkv/corpus.h"
@@ -151,5 +150,3 @@ void qkv_bpe_dropout_draw(struct qkv_bpe_dropout *dropout, struct qkv_corpus_sid
 
 /* NULL: does nothing. */
 void qkv_bpe_dropout_free(struct qkv_bpe_dropout *dropout);
-
-#endif

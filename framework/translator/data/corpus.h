@@ -1,6 +1,5 @@
 /* Private: parallel text, read pair by pair; vocabularies and corpora for the library itself. */
-#ifndef QKV_DATA_CORPUS_H
-#define QKV_DATA_CORPUS_H
+#pragma once
 
 #include "data/lines.h"
 #include "qkv/corpus.h"
@@ -90,5 +89,3 @@ void qkv_corpus_resample(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch
 /* A CRC-32 of the ids of an encoded corpus and, with keep_raw, of its lines, to detect a changed text. 0 before the corpus
  * is encoded. */
 uint32_t qkv_corpus_checksum(const struct qkv_corpus *corpus);
-
-#endif

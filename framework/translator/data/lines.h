@@ -4,8 +4,7 @@
  * Lines end in LF or CRLF; the last may end with the file. A byte order mark at the start is skipped; with one of UTF-16,
  * of either byte order, the text is converted to UTF-8. gzip is recognised by its first bytes, not by the name of the
  * file. */
-#ifndef QKV_DATA_LINES_H
-#define QKV_DATA_LINES_H
+#pragma once
 
 #include "qkv/base.h"
 #include "qkv/corpus.h"
@@ -89,5 +88,3 @@ struct qkv_bpe *qkv_bpe_read(struct qkv_file_part part, struct qkv_error *error)
 
 void qkv_bpe_write_pieces(const struct qkv_bpe *bpe, FILE *file);
 enum qkv_status qkv_bpe_read_pieces(struct qkv_bpe *bpe, struct qkv_file_part part, struct qkv_error *error);
-
-#endif

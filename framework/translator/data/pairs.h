@@ -1,6 +1,5 @@
 /* Private: reading sentence pairs (one by one, tables, names of languages), and sets of pairs for qkv init. */
-#ifndef QKV_DATA_PAIRS_H
-#define QKV_DATA_PAIRS_H
+#pragma once
 
 #include "data/lines.h"
 #include "qkv/corpus.h"
@@ -156,5 +155,3 @@ struct qkv_pairs_parts {
  * a part would be empty, when no pairs were read, and when memory runs out. */
 enum qkv_status qkv_pairs_split(const struct qkv_pairs *pairs, struct qkv_pairs_parts wanted,
                                 enum qkv_pairs_part *part, struct qkv_error *error);
-
-#endif

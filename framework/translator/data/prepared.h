@@ -3,8 +3,7 @@
  *
  * The file is a header and then the sections, each of which starts at a multiple of 8 bytes, with zeros between. Numbers are in
  * the byte order of the machine that wrote them. The header has the CRC-32 of itself and of each section. */
-#ifndef QKV_DATA_PREPARED_H
-#define QKV_DATA_PREPARED_H
+#pragma once
 
 #include "qkv/corpus.h"
 
@@ -129,5 +128,3 @@ struct qkv_prepared_counts {
 enum qkv_status qkv_corpus_prepare(const char *file, const char *path, const struct qkv_data_config *data,
                                    const struct qkv_vocabulary *const vocabularies[2],
                                    struct qkv_prepared_counts *counts, struct qkv_error *error);
-
-#endif

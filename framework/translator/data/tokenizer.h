@@ -1,6 +1,5 @@
 /* The interface of a tokenizer, and functions that tokenizers share. */
-#ifndef QKV_DATA_TOKENIZER_H
-#define QKV_DATA_TOKENIZER_H
+#pragma once
 
 #include "qkv/corpus.h"
 
@@ -99,5 +98,3 @@ const struct qkv_cut_mark *qkv_cuts_usual(const struct qkv_cuts *cuts);
 
 /* Whether a line of valid UTF-8 has a capital letter: one that `lowercase` would change. */
 bool qkv_has_capitals(const char *line);
-
-#endif

@@ -1,6 +1,5 @@
 /* Unicode for tokenizers and readers. In data/, only unicode.c and input.c call utf8proc. */
-#ifndef QKV_DATA_UNICODE_H
-#define QKV_DATA_UNICODE_H
+#pragma once
 
 #include "qkv/base.h"
 
@@ -66,5 +65,3 @@ char *qkv_text_compose(const char *text, size_t size);
 
 /* The end of the user-perceived character (Unicode Standard Annex 29) that begins at points[first]; at most `end`. */
 int64_t qkv_character_end(const int32_t *points, int64_t first, int64_t end);
-
-#endif

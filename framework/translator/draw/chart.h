@@ -1,7 +1,6 @@
 /* Private: line charts, as SVG or PNG or in a terminal. Lines differ in colour, dashes and marks, so that they can be
  * told apart without colour. */
-#ifndef QKV_DRAW_CHART_H
-#define QKV_DRAW_CHART_H
+#pragma once
 
 #include "text.h"
 
@@ -56,5 +55,3 @@ struct chart_text {
 };
 enum qkv_status qkv_charts_text(const struct chart *charts, int64_t count, const struct chart_text *text,
                                 struct bytes *out, struct qkv_error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /* Private: a figure of heat maps. Panels are arranged in lines, share the labels of their rows and columns,
  * and have one colour bar. Cells that a rule hides are hatched. In a figure of many cells, colours are rounded
  * and cells have no tooltips, because the file would otherwise have several megabytes. */
-#ifndef QKV_HEATMAP_H
-#define QKV_HEATMAP_H
+#pragma once
 
 #include "draw/picture.h"
 #include "qkv/graph.h"
@@ -46,5 +45,3 @@ draw_function qkv_heatmap_draw;
 /* Returns the value that gets the last colour: `wanted`, or, if that is 0, `largest` rounded up to a tick. Sets
  * *tick to the distance between ticks: 1, 2 or 5 times a power of ten. */
 double qkv_heatmap_maximum(double wanted, double largest, double *tick);
-
-#endif

@@ -1,7 +1,6 @@
 /* Private: draws pictures, and writes them as SVG, PNG and animated PNG. Units are 1/96 inch; the origin is the upper left
  * corner. */
-#ifndef QKV_DRAW_PICTURE_H
-#define QKV_DRAW_PICTURE_H
+#pragma once
 
 #include "draw/text.h"
 
@@ -68,5 +67,3 @@ struct animation_frame {
  * loop; programs that do not know APNG show its last frame. All frames must be pictures of qkv_png_draw of the same size. If
  * memory runs out, it sets out->failed. */
 void qkv_animation_write(const struct animation_frame *frames, int64_t count, struct bytes *out);
-
-#endif

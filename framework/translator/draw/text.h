@@ -1,8 +1,7 @@
 /* Private: text for files and people: a growing buffer, text of any origin in each output format, labels of pictures, and cells
  * of tables in the terminal. Characters that are not plain (core/text.h), and bytes that are not valid UTF-8, are shown to
  * people as U+FFFD. */
-#ifndef QKV_DRAW_TEXT_H
-#define QKV_DRAW_TEXT_H
+#pragma once
 
 #include "qkv/attention_map.h"
 #include "qkv/base.h"
@@ -101,5 +100,3 @@ const char *qkv_colormap_name(int64_t index);
  * name. Values below 0 get the first colour, values above 1 the last, NaN the first. `name` NULL
  * means the first, YlOrRd. Returns false, and leaves `color` as it was, if there is no such colormap. */
 bool qkv_colormap_color(const char *name, double value, uint32_t *color);
-
-#endif

@@ -43,8 +43,7 @@
  * Gaussian around these positions) before the weights. concatenated is state and context side by side, pre_activation and
  * output the attentional vector before and after tanh (Luong et al. 2015, equation 5).
  */
-#ifndef QKV_EXPLAIN_EXPLAIN_H
-#define QKV_EXPLAIN_EXPLAIN_H
+#pragma once
 
 #include "qkv/attention_map.h"
 #include "qkv/config.h"
@@ -179,5 +178,3 @@ struct qkv_explain_options {
 enum qkv_status qkv_explain_model(const struct qkv_model *model, const struct qkv_attention_pair *pair,
                                   const struct qkv_explain_options *options, struct qkv_arena *arena,
                                   struct qkv_explanation *explanation, struct qkv_error *error);
-
-#endif

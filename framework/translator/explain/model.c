@@ -1,11 +1,511 @@
-/* The walk through an attention layer of a trained model: finds the layer and its words, checks what the network recorded of
- * the pass, and merges weights between words. */
-#include "explain/model_walk.h"
-
-#include "models/network.h"
+/* The walk through an attention layer of a trained model: finds the layer and its words, and checks what the network recorded of a
+ * forced pass (qkv/model.h). The inputs of the layer are copied from that pass; the walk computes everything after them op by op:
+ * attention, what follows it, and the weights between words. */
 #include "qkv/model.h"
+#include "core/choices.h"
+#include "data/tokenizer.h"
+#include "explain/walk.h"
+#include "graph/attention_rule.h"
+#include "models/network.h"
+#include "qkv/attention_map.h"
+#include "qkv/corpus.h"
 #include "report/collect.h"
 #include "report/words.h"
+
+struct model_walk {
+    const struct qkv_model *model;
+    enum qkv_attention_kind kind;
+    int layer; /* from 1 */
+    struct qkv_attention_layers layers;
+    const struct qkv_trace *trace; /* of the forced pass */
+    const struct qkv_attention_pair *pair;
+    struct walk *walk;
+    struct qkv_texts query_words; /* names of the rows of the weights; cross-attention: decoder outputs */
+    struct qkv_texts key_words;   /* names of the columns of the weights */
+    struct qkv_texts input_words; /* tokens that the stack of the queries reads; decoder: <s>, then targets */
+    const int32_t *followed_rows; /* [query_words.count]; NULL: all rows */
+    int64_t heads;                /* set by the walk through the layer */
+    const struct qkv_vocabulary *target_vocabulary; /* NULL: no logits */
+    struct merged_words words;                      /* with names only if the step word_weights is wanted */
+    struct qkv_error *error;
+};
+
+/* ---- parts of the forced pass ---- */
+
+/* Copies a tensor [rows, columns] of the pass to a constant of the walk's graph. */
+static struct qkv_tensor *copy(struct model_walk *m, const struct qkv_tensor *tensor)
+{
+    double *values = qkv_walk_memory(m->walk, qkv_tensor_count(tensor), sizeof *values);
+    struct qkv_shape shape = qkv_tensor_shape(tensor);
+    if (!values) return NULL;
+    qkv_tensor_read(tensor, values);
+    return qkv_walk_constant(m->walk, (struct qkv_matrix){shape.size[0], shape.size[1], values});
+}
+
+/* A part of this attention layer in the forced pass. */
+static const struct qkv_part *part_of(const struct model_walk *m, enum qkv_part_role role)
+{
+    return qkv_trace_attention(m->trace, role, m->kind, m->layer);
+}
+
+/* The followed rows of a part of the queries, as a constant; all rows if none are followed. */
+static struct qkv_tensor *followed_part(struct model_walk *m, enum qkv_part_role role)
+{
+    struct qkv_tensor *x = copy(m, part_of(m, role)->node);
+    return m->followed_rows ? qkv_gather_rows(m->walk->graph, x, m->followed_rows, m->query_words.count) : x;
+}
+
+/* Adds a step with a row for each query. */
+static struct shown add_rows(struct model_walk *m, const char *name, const char *title, const char *letter,
+                             const char *formula, struct qkv_tensor *x)
+{
+    qkv_walk_add_tensor(m->walk, name, title, formula, (struct layout){m->query_words}, x);
+    return (struct shown){x, letter, name};
+}
+
+static void note(struct model_walk *m, const char *text)
+{
+    m->walk->step[m->walk->count - 1].note = text;
+}
+
+/* ---- from tokens to the inputs of the first layer ---- */
+
+/* The encoder reads the source and then </s>, the decoder <s> and then the target. */
+static int32_t token_id(const struct model_walk *m, enum qkv_stack_id stack, int64_t i)
+{
+    if (stack == QKV_STACK_ENCODER) return i < m->pair->source.length ? m->pair->source.ids[i] : QKV_END;
+    return i ? m->pair->target.ids[i - 1] : QKV_BEGIN;
+}
+
+/* Adds the steps before the first layer of a stack: tokens, embeddings, positions, inputs. `source`: names them source_tokens
+ * and so on. */
+static void add_inputs(struct model_walk *m, enum qkv_stack_id stack, bool source, struct qkv_texts words)
+{
+    struct walk *walk = m->walk;
+    const struct qkv_input_layers layers = qkv_model_inputs(m->model, stack);
+    const struct qkv_part *embedded = qkv_trace_stack(m->trace, QKV_PART_EMBEDDING, stack),
+                          *inputs = qkv_trace_stack(m->trace, QKV_PART_POSITIONS, stack);
+    const char *letter = source ? "E_source" : "E";
+    double *ids = qkv_walk_memory(walk, words.count, sizeof *ids);
+    for (int64_t i = 0; ids && i < words.count; i++) ids[i] = token_id(m, stack, i);
+    qkv_walk_add_tokens(walk, source ? "source_tokens" : "tokens", NULL, "in the vocabulary", "number", words,
+                        ids);
+    const char *formula = qkv_walk_text(walk, "%s = row of the learned table", letter);
+    if (layers.embedding->factor > 1)
+        formula = qkv_walk_text(walk, "%s times √%lld", formula,
+                                (long long)qkv_tensor_shape(embedded->node).size[1]);
+    qkv_walk_add_tensor(walk, source ? "source_embeddings" : "embeddings", NULL, formula,
+                        (struct layout){words}, copy(m, embedded->node));
+    if (!inputs) return;
+    struct qkv_matrix table = qkv_learned_positions(m->model, layers.positions, walk);
+    if (table.rows > words.count) table.rows = words.count;
+    if (!source)
+        qkv_walk_add_positions(walk, "positions", layers.positions->table ? "P, learned" : NULL, table);
+    qkv_walk_add_tensor(walk, source ? "source_inputs" : "inputs", NULL,
+                        qkv_walk_text(walk, "%s + P", letter), (struct layout){words}, copy(m, inputs->node));
+}
+
+/* ---- mask ---- */
+
+static const char *mask_note(struct model_walk *m, const struct qkv_attention_rule *rule, bool masks_words)
+{
+    const char *text = "";
+    if (rule && rule->window)
+        text = qkv_walk_text(m->walk, " A word sees only words at a distance of at most %lld.",
+                             (long long)rule->window);
+    if (rule && rule->window && rule->global_tokens == 1)
+        text = qkv_walk_text(m->walk, "%s The first one sees all words, and all words see it.", text);
+    else if (rule && rule->window && rule->global_tokens)
+        text = qkv_walk_text(m->walk, "%s The first %lld see all words, and all words see them.", text,
+                             (long long)rule->global_tokens);
+    if (rule && rule->causal)
+        text = qkv_walk_text(m->walk, "%s No word sees a later word: during translation there is none yet.",
+                             text);
+    if (masks_words) text = qkv_walk_text(m->walk, "%s Nothing attends to a silent word.", text);
+    return text + (*text == ' ');
+}
+
+/* Sets the mask of `setup`, if there is one: keys that the rule of the layer hides, and masked tokens of the source. rule NULL:
+ * there is no rule that hides keys. */
+static void set_mask(struct model_walk *m, const struct qkv_attention_rule *rule,
+                     struct attention_setup *setup)
+{
+    const bool *masked = m->kind == QKV_ATTENTION_DECODER ? NULL : m->pair->source_masked;
+    int64_t keys = m->key_words.count, queries = m->query_words.count;
+    if (!masked && !(rule && (rule->causal || rule->window))) return;
+    double *visible = qkv_walk_memory(m->walk, queries * keys, sizeof *visible);
+    for (int64_t i = 0; visible && i < queries; i++) {
+        int64_t position = m->followed_rows ? m->followed_rows[i] : i;
+        struct qkv_visible_keys seen = {0, 0, keys};
+        if (rule) seen = qkv_attention_visible(rule, position, keys);
+        for (int64_t j = 0; j < keys; j++)
+            visible[i * keys + j] = qkv_is_visible(seen, j) && !(masked && masked[j]);
+    }
+    setup->visible = visible;
+    setup->mask_note = mask_note(m, rule, masked);
+}
+
+/* ---- from the last hidden states to words ---- */
+
+enum { BEST_WORDS = 3 }; /* most probable words of each row that the logits show */
+
+/* The words that the logits show. */
+struct shown_words {
+    int64_t count;
+    int32_t *ids;
+    const char **names;
+};
+
+static const char *word_of(struct model_walk *m, int32_t id)
+{
+    struct qkv_bare_token word = qkv_token_bare(qkv_vocabulary_token(m->target_vocabulary, id));
+    return qkv_walk_text(m->walk, "%.*s", (int)word.size, word.text);
+}
+
+static void show_word(struct model_walk *m, struct shown_words *shown, int32_t id)
+{
+    for (int64_t i = 0; i < shown->count; i++)
+        if (shown->ids[i] == id) return;
+    shown->names[shown->count] = word_of(m, id);
+    shown->ids[shown->count++] = id;
+}
+
+/* The id with the highest logit of a row that is not among ids[0 .. found - 1]; of equal ones, the lowest id. */
+static int32_t next_best(const double *logits, int64_t classes, const int32_t *ids, int found)
+{
+    int32_t best = -1;
+    for (int32_t id = 0; id < classes; id++) {
+        bool is_used = false;
+        for (int i = 0; i < found; i++) is_used = is_used || ids[i] == id;
+        if (!is_used && (best < 0 || logits[id] > logits[best])) best = id;
+    }
+    return best;
+}
+
+/* Chooses the words to show: the most probable ones of each row. best [rows]: receives the id that greedy search chooses, the
+ * most probable one besides <unk> and <s>. *has_excluded: this is not the most probable id in some row. */
+static struct shown_words choose_words(struct model_walk *m, const double *logits, double *best,
+                                       bool *has_excluded)
+{
+    static const int32_t excluded[] = {QKV_UNKNOWN, QKV_BEGIN};
+    int64_t rows = m->query_words.count, classes = m->model->target_size;
+    struct shown_words shown = {0, qkv_walk_memory(m->walk, rows * (BEST_WORDS + 1), sizeof *shown.ids),
+                                qkv_walk_memory(m->walk, rows * (BEST_WORDS + 1), sizeof *shown.names)};
+    *has_excluded = false;
+    for (int64_t row = 0; !m->walk->failed && row < rows; row++) {
+        int32_t ids[BEST_WORDS];
+        for (int found = 0; found < BEST_WORDS && found < classes; found++) {
+            ids[found] = next_best(logits + row * classes, classes, ids, found);
+            show_word(m, &shown, ids[found]);
+        }
+        int32_t chosen = next_best(logits + row * classes, classes, excluded, 2);
+        show_word(m, &shown, chosen);
+        *has_excluded = *has_excluded || chosen != ids[0];
+        best[row] = chosen;
+    }
+    return shown;
+}
+
+/* Adds a step with the columns of the shown words: [rows, classes] -> [rows, shown.count]. */
+static void add_words(struct model_walk *m, const char *name, const char *formula, const double *values,
+                      const struct shown_words *shown)
+{
+    int64_t rows = m->query_words.count, classes = m->model->target_size;
+    double *columns = qkv_walk_memory(m->walk, rows * shown->count, sizeof *columns);
+    for (int64_t i = 0; columns && i < rows * shown->count; i++)
+        columns[i] = values[i / shown->count * classes + shown->ids[i % shown->count]];
+    qkv_walk_add_values(m->walk, name, NULL, formula,
+                        (struct layout){m->query_words, {shown->count, shown->names}}, columns);
+}
+
+/* The output weights of the shown words, [D, shown.count], and their biases, [1, shown.count]. */
+static void add_word_weights(struct model_walk *m, const struct shown_words *shown)
+{
+    struct walk *walk = m->walk;
+    const struct qkv_model *model = m->model;
+    const struct qkv_texts words = {shown->count, shown->names};
+    bool tied = model->output_tied;
+    int64_t width = model->output_weight->shape.size[tied ? 1 : 0], classes = model->target_size;
+    double *weights = qkv_walk_memory(walk, width * shown->count, sizeof *weights),
+           *bias = qkv_walk_memory(walk, shown->count, sizeof *bias);
+    for (int64_t i = 0; !walk->failed && i < shown->count; i++) {
+        int64_t id = shown->ids[i];
+        bias[i] = qkv_parameter_get(&model->parameters, model->output_bias, id);
+        for (int64_t d = 0; d < width; d++)
+            weights[d * shown->count + i] = qkv_parameter_get(&model->parameters, model->output_weight,
+                                                              tied ? id * width + d : d * classes + id);
+    }
+    qkv_walk_add_values(walk, "word_vectors", "output weights of words",
+                        tied ? "W_out, the learned embeddings, transposed" : "W_out",
+                        (struct layout){{.count = width}, words}, weights);
+    note(m, qkv_walk_text(walk, "Only the %d most probable words of each row are shown, of %lld.",
+                          (int)BEST_WORDS, (long long)classes));
+    qkv_walk_add_values(walk, "word_bias", "output bias of words", "b_out",
+                        (struct layout){{.count = 1}, words}, bias);
+}
+
+/* Runs the graph so far and reads a tensor; NULL when memory runs out or the graph has failed. */
+static const double *read_now(struct walk *walk, const struct qkv_tensor *tensor)
+{
+    struct qkv_error error;
+    if (walk->failed || !tensor || qkv_graph_check(walk->graph, &error)) return NULL;
+    double *values = qkv_walk_memory(walk, qkv_tensor_count(tensor), sizeof *values);
+    qkv_forward(walk->graph);
+    if (values) qkv_tensor_read(tensor, values);
+    return values;
+}
+
+/* Adds the steps from the last hidden states to the chosen words. */
+static void add_prediction(struct model_walk *m, struct shown hidden)
+{
+    struct walk *walk = m->walk;
+    int64_t rows = m->query_words.count;
+    if (!m->target_vocabulary) return;
+    struct qkv_tensor *all = qkv_model_logits(m->model, walk->graph, hidden.tensor); /* [Nq, C] */
+    struct qkv_tensor *softmax = qkv_softmax(walk->graph, all);                      /* [Nq, C] */
+    const double *probabilities = read_now(walk, softmax), *logits = read_now(walk, all);
+    double *best = qkv_walk_memory(walk, rows, sizeof *best);
+    const char **names = qkv_walk_memory(walk, rows, sizeof *names);
+    bool has_excluded;
+    if (!logits || !probabilities || !best || !names) return;
+    struct shown_words shown = choose_words(m, logits, best, &has_excluded);
+    if (walk->failed) return;
+    add_word_weights(m, &shown);
+    add_words(m, "logits", qkv_walk_text(walk, "L = %s W_out + b_out", hidden.letter), logits, &shown);
+    qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, hidden.step, "word_vectors", "word_bias");
+    add_words(
+        m, "probabilities",
+        qkv_walk_text(walk, "softmax(L), row by row, over all %lld words", (long long)m->model->target_size),
+        probabilities, &shown);
+    for (int64_t i = 0; i < rows; i++) names[i] = word_of(m, (int32_t)best[i]);
+    qkv_walk_add_tokens(walk, "chosen", "most probable words", "in the vocabulary", "number",
+                        (struct qkv_texts){rows, names}, best);
+    note(m, has_excluded
+                ? "Greedy search takes the most probable word of a step, but never <unk>, and reads it in "
+                  "the next."
+                : "Greedy search takes the most probable word of a step, and reads it in the next.");
+}
+
+/* ---- a layer of a transformer ---- */
+
+/* Adds the norm of a state. */
+static struct shown add_norm(struct model_walk *m, const struct qkv_norm *norm, struct shown x,
+                             const char *name, const char *title, const char *letter)
+{
+    const char *kind = norm->kind == QKV_NORM_RMS ? "rms" : "layer";
+    return add_rows(m, name, title, letter,
+                    qkv_walk_text(m->walk, "%s = %s_norm(%s), row by row", letter, kind, x.letter),
+                    qkv_norm_apply(norm, m->walk->graph, x.tensor));
+}
+
+/* Adds x + y, the end of a residual connection. */
+static struct shown add_residual(struct model_walk *m, struct shown x, struct shown y, const char *name,
+                                 const char *title, const char *letter)
+{
+    struct shown sum =
+        add_rows(m, name, title, letter, qkv_walk_text(m->walk, "%s = %s + %s", letter, x.letter, y.letter),
+                 qkv_add(m->walk->graph, x.tensor, y.tensor));
+    qkv_walk_rule(m->walk, QKV_STEP_RULE_SUM, x.step, y.step, NULL);
+    return sum;
+}
+
+static struct shown add_dense(struct model_walk *m, const struct qkv_dense *dense, struct product product,
+                              struct shown x)
+{
+    const struct projection projection = qkv_learned_projection(m->model, m->walk, dense);
+    product.projection = &projection;
+    product.rows = m->query_words;
+    qkv_walk_add_weights(m->walk, &product);
+    return qkv_walk_add_product(m->walk, &product, x);
+}
+
+static struct shown add_feed_forward(struct model_walk *m, struct shown x)
+{
+    static const struct product INNER = {"inner", "feed forward, inner", "F", "inner", "1"},
+                                OUTER = {"outer", "feed forward, outer", "G", "outer", "2"};
+    const struct qkv_residual *residual = m->layers.feed_forward_residual;
+    const struct qkv_feed_forward *layer = m->layers.feed_forward;
+    bool is_pre = residual->place == QKV_NORM_PRE;
+    struct shown inner = x;
+    if (is_pre)
+        inner = add_norm(m, &residual->norm, x, "inner_inputs", "inputs of feed forward, normed", "N");
+    inner = add_dense(m, &layer->inner, INNER, inner);
+    if (layer->activation != QKV_ACTIVATION_NONE) {
+        const char *letter = qkv_walk_text(m->walk, "%s(F)", qkv_activation_name(layer->activation));
+        inner = add_rows(m, "activated", "after the activation", letter, letter,
+                         qkv_activation_apply(m->walk->graph, inner.tensor, layer->activation));
+    }
+    struct shown outer = add_dense(m, &layer->outer, OUTER, inner);
+    if (is_pre) return add_residual(m, x, outer, "layer_sum", "output of the layer", "X'");
+    struct shown sum = add_residual(m, x, outer, "layer_sum", "feed forward added", "U");
+    return add_norm(m, &residual->norm, sum, "layer_output", "output of the layer", "X'");
+}
+
+/* Adds the steps after attention, up to the words if the layer is the last of the decoder. x: inputs of the layer; y: the
+ * output of attention. */
+static void add_rest_of_layer(struct model_walk *m, struct shown x, struct shown y)
+{
+    const struct qkv_attention_layers *layers = &m->layers;
+    if (!layers->residual || !y.tensor || m->walk->failed) return;
+    bool is_pre = layers->residual->place == QKV_NORM_PRE;
+    if (is_pre) /* the state to which the layer adds its output */
+        x = add_rows(m, "residual", "residual input", "R", "R, of which X is the norm",
+                     followed_part(m, QKV_PART_RESIDUAL));
+    struct shown state = add_residual(m, x, y, "attention_sum", "attention added", "T");
+    if (!is_pre)
+        state = add_norm(m, &layers->residual->norm, state, "attention_norm", "attention added, normed", "N");
+    if (!layers->feed_forward) {
+        note(m, "Cross-attention of the same layer reads this.");
+        return;
+    }
+    state = add_feed_forward(m, state);
+    if (layers->last_norm)
+        state = add_norm(m, layers->last_norm, state, "final_norm", "normed after the last layer", "H");
+    if (!layers->is_last)
+        note(m, "The next layer reads this.");
+    else if (m->kind == QKV_ATTENTION_ENCODER)
+        note(m, "This is the memory, to which the decoder attends.");
+    else
+        add_prediction(m, state);
+}
+
+/* Adds the inputs of the layer: the hidden state and, for cross-attention, the memory. */
+static void add_layer_inputs(struct model_walk *m, const struct attention_setup *setup)
+{
+    struct walk *walk = m->walk;
+    bool cross = m->kind == QKV_ATTENTION_CROSS;
+    const char *formula = m->layer > 1 || cross
+                              ? qkv_walk_text(walk, "X, hidden states that enter layer %d", m->layer)
+                              : "X, the inputs as the layer reads them";
+    if (qkv_trace_has(m->trace, QKV_PART_NORM, part_of(m, QKV_PART_INPUT)->node))
+        formula = qkv_walk_text(walk, "%s, normed", formula);
+    add_rows(m, "layer_inputs", "inputs of the layer", "X", formula, setup->x.tensor);
+    if (!cross) return;
+    note(m, "From here on, a row is named after the word that its decoder step outputs.");
+    qkv_walk_add_tensor(walk, "memory", NULL, "M, the output of the encoder", (struct layout){m->key_words},
+                        setup->memory.tensor);
+}
+
+static void qkv_model_walk_transformer(struct model_walk *m)
+{
+    struct walk *walk = m->walk;
+    const struct qkv_positions *positions = m->layers.multi_head->positions;
+    bool cross = m->kind == QKV_ATTENTION_CROSS;
+    struct attention_setup setup = {.query_words = m->query_words,
+                                    .key_words = m->key_words,
+                                    .score = QKV_SCENE_SCORE_SCALED_DOT,
+                                    .positions = m->followed_rows,
+                                    .merged = m->words.rows.names ? &m->words : NULL};
+    qkv_learned_multi_head(m->model, m->layers.multi_head, walk, &setup);
+    add_inputs(m, m->kind == QKV_ATTENTION_ENCODER ? QKV_STACK_ENCODER : QKV_STACK_DECODER, false,
+               m->input_words);
+    if (cross) add_inputs(m, QKV_STACK_ENCODER, true, m->key_words);
+    setup.x = (struct shown){followed_part(m, QKV_PART_INPUT), "X", "layer_inputs"};
+    setup.memory = (struct shown){copy(m, part_of(m, QKV_PART_MEMORY)->node), cross ? "M" : "X",
+                                  cross              ? "memory"
+                                  : m->followed_rows ? NULL
+                                                     : "layer_inputs"};
+    if (walk->failed) return;
+    add_layer_inputs(m, &setup);
+    set_mask(m, &m->layers.multi_head->rule, &setup);
+    if (positions && positions->kind == QKV_POSITION_ROTARY)
+        setup.rotation = qkv_learned_positions(m->model, positions, walk);
+    if (positions && positions->kind == QKV_POSITION_RELATIVE)
+        setup.distance_bias = qkv_learned_positions(m->model, positions, walk);
+    add_rest_of_layer(m, setup.x, qkv_walk_attention(walk, &setup).output);
+    m->heads = setup.rule.heads;
+}
+
+/* ---- a recurrent decoder ---- */
+
+/* "bidirectional GRU" */
+static const char *cell_name(struct model_walk *m, const struct qkv_stack_config *stack, bool encoder)
+{
+    static const char *const CELL[] = {
+        [QKV_CELL_TANH] = "tanh cell", [QKV_CELL_GRU] = "GRU", [QKV_CELL_LSTM] = "LSTM"};
+    const char *layers =
+        stack->num_layers > 1 ? qkv_walk_text(m->walk, "%lld layers of ", (long long)stack->num_layers) : "";
+    return qkv_walk_text(m->walk, "%s%s%s", layers, encoder && stack->bidirectional ? "bidirectional " : "",
+                         CELL[stack->rnn_type]);
+}
+
+static void add_memory(struct model_walk *m, const struct qkv_tensor *memory)
+{
+    const struct qkv_stack_config *encoder = &m->model->config.encoder;
+    qkv_walk_add_tensor(m->walk, "memory", "encoder states",
+                        qkv_walk_text(m->walk, "M = %s over E_source", cell_name(m, encoder, true)),
+                        (struct layout){m->key_words}, memory);
+    note(m,
+         encoder->bidirectional
+             ? "The left half of a row encodes the words up to this one, the right half the words from the "
+               "end back to this one."
+         : encoder->reverse ? "A row encodes the words from the end back to this one."
+                            : "A row encodes the words up to this one.");
+}
+
+/* Input feeding: the attentional vector of the previous step, zeros in the first. */
+static void add_fed(struct model_walk *m)
+{
+    const struct qkv_tensor *output = part_of(m, QKV_PART_OUTPUT)->node;
+    struct qkv_shape shape = qkv_tensor_shape(output);
+    int64_t width = shape.size[1];
+    double *values = qkv_walk_memory(m->walk, (shape.size[0] + 1) * width, sizeof *values);
+    if (!values) return;
+    qkv_tensor_read(output, values + width);
+    qkv_walk_add_values(m->walk, "previous_attentional", "previous attentional vector",
+                        "F_t = Y of step t-1; zeros in step 1",
+                        (struct layout){m->input_words, {.count = width}}, values);
+    note(m, "Input feeding: each step reads the word and the attentional vector of the step before it.");
+}
+
+/* tanh([h; z] W + b): Luong et al. 2015, equation 5. */
+static void add_attentional(struct model_walk *m, struct qkv_tensor *states, struct qkv_tensor *context,
+                            bool fed)
+{
+    struct walk *walk = m->walk;
+    const struct projection attentional = qkv_learned_projection(m->model, walk, m->layers.attentional);
+    const struct product product = {
+        "pre_activation", "attentional vector before tanh", NULL, "output", "C", &attentional, 0,
+        m->query_words};
+    struct shown joined = add_rows(m, "concatenated", "state and context", "C", "C = [H Z]",
+                                   qkv_concat(walk->graph, states, context, 1)); /* [Nq, H + M] */
+    qkv_walk_add_matrix(walk, "output_weights", "weights of the attentional vector", "W_C", 0,
+                        attentional.weight);
+    qkv_walk_add_matrix(walk, "output_bias", "bias of the attentional vector", "b_C", 0, attentional.bias);
+    struct shown sums = qkv_walk_add_product(walk, &product, joined);
+    struct shown output = add_rows(m, "output", "attentional vector", "Y", "Y = tanh(C W_C + b_C)",
+                                   qkv_tanh(walk->graph, sums.tensor));
+    note(m, fed ? "The output layer predicts the word from this vector, and the next step reads it as well."
+                : "The output layer predicts the word from this vector.");
+    add_prediction(m, output);
+}
+
+static void qkv_model_walk_recurrent(struct model_walk *m)
+{
+    const struct qkv_stack_config *decoder = &m->model->config.decoder;
+    bool fed = decoder->input_feeding;
+    struct attention_setup setup = {.query_words = m->query_words,
+                                    .key_words = m->key_words,
+                                    .merged = m->words.rows.names ? &m->words : NULL};
+    qkv_learned_single_head(m->model, m->layers.single_head, m->walk, &setup);
+    setup.x = (struct shown){followed_part(m, QKV_PART_INPUT), "H", "decoder_states"};
+    setup.memory = (struct shown){copy(m, part_of(m, QKV_PART_MEMORY)->node), "M", "memory"};
+    add_inputs(m, QKV_STACK_ENCODER, true, m->key_words);
+    add_memory(m, setup.memory.tensor);
+    add_inputs(m, QKV_STACK_DECODER, false, m->input_words);
+    if (fed) add_fed(m);
+    add_rows(
+        m, "decoder_states", NULL, "H",
+        qkv_walk_text(m->walk, "H_t = %s(E_t,%s H_t-1)", cell_name(m, decoder, false), fed ? " F_t," : ""),
+        setup.x.tensor);
+    note(m,
+         "The queries are made from these states. From here on, a row is named after the word that its step "
+         "outputs.");
+    if (m->walk->failed) return;
+    set_mask(m, NULL, &setup);
+    add_attentional(m, setup.x.tensor, qkv_walk_attention(m->walk, &setup).context, fed);
+    m->heads = 1;
+}
 
 /* ---- the layer ---- */
 

@@ -1,6 +1,5 @@
 /* Private: what scenes have besides their public interface in explain/explain.h. */
-#ifndef QKV_EXPLAIN_SCENE_H
-#define QKV_EXPLAIN_SCENE_H
+#pragma once
 
 #include "explain/explain.h"
 #include "qkv/base.h"
@@ -26,32 +25,9 @@ typedef bool qkv_pass(void *context, void *bytes, size_t size);
  * memory runs out. */
 bool qkv_scene_pass(struct qkv_scene *scene, qkv_pass *pass, void *context, struct qkv_arena *arena);
 
-/* ---- scene_random.c: the random numbers of a scene ---- */
-
-struct scene_random {
-    enum qkv_generator generator;
-    struct qkv_random philox; /* of QKV_GENERATOR_QKV */
-    uint64_t used;            /* numbers drawn from it so far */
-    struct mersenne {         /* of QKV_GENERATOR_NUMPY: MT19937 (Matsumoto and Nishimura 1998) */
-        uint32_t state[624];
-        int used; /* words of the state that have been returned */
-        bool has_normal;
-        double normal; /* normal numbers are drawn in pairs: the second */
-    } numpy;
-};
-
-/* Begins with the generator and the seed of the scene. */
-void qkv_scene_random_seed(struct scene_random *random, const struct qkv_scene *scene);
-
-/* Draws `count` numbers. below: integers are 0 .. below-1; fan: inputs plus outputs of the matrix, for xavier. */
-void qkv_scene_random_draw(struct scene_random *random, enum qkv_distribution distribution, int64_t below,
-                           int64_t fan, int64_t count, double *values);
-
 /* ---- scene.c ---- */
 
 /* As qkv_explain_scene, but computes in `dtype`. run: the run that the scene names, with the same dtype; NULL: none. */
 enum qkv_status qkv_walk_scene(enum qkv_dtype dtype, const struct qkv_scene *scene, const struct qkv_run *run,
                                struct qkv_arena *arena, struct qkv_explanation *explanation,
                                struct qkv_error *error);
-
-#endif

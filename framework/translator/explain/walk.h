@@ -4,8 +4,7 @@
  * to the output, which are the same in both (attention.c), and the learned matrices that both read (learned.c).
  *
  * Errors: lack of memory sets walk->failed, any other error fails walk->graph; qkv_walk_finish reports both. */
-#ifndef QKV_EXPLAIN_WALK_H
-#define QKV_EXPLAIN_WALK_H
+#pragma once
 
 #include "core/memory.h"
 #include "explain/explain.h"
@@ -189,5 +188,3 @@ struct qkv_matrix qkv_learned_positions(const struct qkv_model *model, const str
 
 /* Sinusoids for `rows` positions. */
 struct qkv_matrix qkv_walk_sinusoids(struct walk *walk, int64_t rows, int64_t width, double base);
-
-#endif

@@ -30,8 +30,7 @@
  *     qkv_alignment_count(&result, &drawn, &gold);
  *     qkv_alignment_rate(&result);
  *     printf("alignment error rate: %g\n", result.error_rate); */
-#ifndef QKV_METRICS_ALIGNMENT_H
-#define QKV_METRICS_ALIGNMENT_H
+#pragma once
 
 #include "qkv/base.h"
 #include "qkv/config.h"
@@ -139,5 +138,3 @@ void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_a
 
 /* Computes the three rates from the counts. */
 void qkv_alignment_rate(struct qkv_alignment_result *result);
-
-#endif

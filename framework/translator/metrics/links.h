@@ -1,6 +1,5 @@
 /* Private: word maps, and links that are drawn from them (metrics/alignment.h has the definitions); links between tokens. */
-#ifndef QKV_METRICS_LINKS_H
-#define QKV_METRICS_LINKS_H
+#pragma once
 
 #include "metrics/alignment.h"
 #include "qkv/corpus.h"
@@ -51,5 +50,3 @@ enum qkv_status qkv_token_links_read(struct qkv_token_links *links, const char *
 uint32_t qkv_token_links_checksum(const struct qkv_token_links *links);
 
 void qkv_token_links_release(struct qkv_token_links *links);
-
-#endif

@@ -4,8 +4,7 @@
  * For each TEXT_METRIC row of qkv/metrics.def, metrics/<name>.c defines one struct, qkv_text_metric_<name>. A metric counts
  * numbers for each segment, its statistics, whose sums over all segments determine the score; the scorer (scores.c) adds
  * them up. */
-#ifndef QKV_METRICS_METRIC_H
-#define QKV_METRICS_METRIC_H
+#pragma once
 
 #include "qkv/trainer.h"
 
@@ -206,5 +205,3 @@ void qkv_scorer_title(const struct qkv_scorer *scorer, enum qkv_metric metric, c
  * `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.1.0`, cut to `size` bytes with the NUL. Writes "" if the
  * metric has none, or no text was added. */
 void qkv_scorer_signature(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size);
-
-#endif

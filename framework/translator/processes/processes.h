@@ -1,6 +1,5 @@
 /* Private: how processes start and find each other; structured data between them; and what they must have in common. */
-#ifndef QKV_PROCESSES_PROCESSES_H
-#define QKV_PROCESSES_PROCESSES_H
+#pragma once
 
 #include "core/exchange.h"
 #include "qkv/trainer.h"
@@ -87,5 +86,3 @@ enum qkv_status qkv_processes_share_status(struct qkv_processes *processes, enum
 
 /* Declares that this process cannot go on although others wait for it: qkv_processes_leave then ends all processes. */
 void qkv_processes_abort(struct qkv_processes *processes);
-
-#endif

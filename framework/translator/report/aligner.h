@@ -19,8 +19,7 @@
  *             printf("%d-%d\n", (int)pair.links.links[i].source, (int)pair.links.links[i].target);
  *     qkv_aligner_free(aligner);
  *     qkv_run_release(&run); */
-#ifndef QKV_REPORT_ALIGNER_H
-#define QKV_REPORT_ALIGNER_H
+#pragma once
 
 #include "metrics/alignment.h"
 #include "qkv/attention_map.h"
@@ -101,5 +100,3 @@ struct qkv_chosen_head {
 enum qkv_status qkv_aligner_choose(struct qkv_aligner *aligner, int direction, enum qkv_head_rule rule,
                                    int64_t count, const struct qkv_aligned_pair *pairs,
                                    struct qkv_chosen_head *chosen, struct qkv_error *error);
-
-#endif

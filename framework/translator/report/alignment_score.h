@@ -4,8 +4,7 @@
  * summed, the rows of those of a target word are averaged (Clark et al. 2019); white space at level char (▁)
  * belongs to no word. The column of </s> and the step that outputs </s> do not count.
  */
-#ifndef QKV_REPORT_ALIGNMENT_SCORE_H
-#define QKV_REPORT_ALIGNMENT_SCORE_H
+#pragma once
 
 #include "metrics/alignment.h"
 #include "qkv/attention_map.h"
@@ -50,5 +49,3 @@ enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *score,
 enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct qkv_corpus *corpus,
                                        const char *links, enum qkv_links_from from,
                                        struct qkv_alignment_score *score, struct qkv_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* Private to report, explain and the tools: forced passes through a model, and what they recorded beside the weights. */
-#ifndef QKV_REPORT_COLLECT_H
-#define QKV_REPORT_COLLECT_H
+#pragma once
 
 #include "qkv/attention_map.h"
 #include "qkv/base.h"
@@ -154,5 +153,3 @@ enum qkv_status qkv_forced_collect(struct forced_slot *slot, int direction, int6
  * that has no report. */
 enum qkv_status qkv_forced_corpus(struct forced_slot *slot, const struct qkv_corpus *corpus, int64_t first,
                                   int64_t count, struct forced_pair *pairs);
-
-#endif

@@ -1,6 +1,5 @@
 /* Private: functions on explanations that their writers share. */
-#ifndef QKV_REPORT_EXPLANATION_H
-#define QKV_REPORT_EXPLANATION_H
+#pragma once
 
 #include "report/writer.h"
 
@@ -63,5 +62,3 @@ static inline int64_t qkv_elision_places(struct elision elision, int64_t count)
 /* Returns the caption of the matrix of one head (counted from 0): "head 2", "random, head 2", "random", or "". */
 const char *qkv_step_caption(const struct format_job *job, int index, const struct qkv_step *step,
                              int64_t head);
-
-#endif

@@ -1,6 +1,5 @@
 /* Private: JSON as text. */
-#ifndef QKV_JSON_TEXT_H
-#define QKV_JSON_TEXT_H
+#pragma once
 
 #include "draw/text.h"
 
@@ -11,5 +10,3 @@ struct cJSON;
  * string. Characters that are not plain (core/text.h) are escaped, so that the text is safe to show in a terminal;
  * bytes that are not valid UTF-8 become U+FFFD. */
 void qkv_json_append(struct bytes *out, const struct cJSON *item);
-
-#endif

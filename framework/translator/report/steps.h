@@ -16,8 +16,7 @@
  *         fprintf(stderr, "%s\n", error.message);
  *
  * An explanation owns nothing: steps, names and numbers must outlive it. */
-#ifndef QKV_REPORT_STEPS_H
-#define QKV_REPORT_STEPS_H
+#pragma once
 
 #include "qkv/attention_map.h"
 #include "qkv/base.h"
@@ -136,5 +135,3 @@ enum qkv_status qkv_explanation_render(const struct qkv_explanation *explanation
                                        const struct qkv_format *format,
                                        const struct qkv_format_options *options, char **bytes, size_t *size,
                                        struct qkv_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* Private: what maps consist of; rows of weights as distributions; weights between tokens merged into weights between
  * words, for attention maps, explanations and word alignment. */
-#ifndef QKV_REPORT_WORDS_H
-#define QKV_REPORT_WORDS_H
+#pragma once
 
 #include "metrics/links.h"
 #include "qkv/attention_map.h"
@@ -99,5 +98,3 @@ void qkv_alignment_add(struct qkv_alignment_result *result, const struct qkv_ali
 enum qkv_status qkv_corpus_links(const struct qkv_corpus *corpus, const struct qkv_data_config *data,
                                  const char *links, enum qkv_links_from from, struct qkv_alignments *gold,
                                  struct qkv_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* Private to report: the interface of the writers of formats. */
-#ifndef QKV_WRITER_H
-#define QKV_WRITER_H
+#pragma once
 
 #include "draw/text.h"
 #include "qkv/attention_map.h"
@@ -50,5 +49,3 @@ const char *qkv_report_value_name(const struct qkv_attention_report *report);
 /* Returns the weight that gets the last colour: options.maximum, or the largest weight of the report, rounded up to
  * a tick of the colour bar. Sets *tick to the distance between ticks. */
 double qkv_report_color_maximum(const struct format_job *job, double *tick);
-
-#endif

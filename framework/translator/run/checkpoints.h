@@ -1,6 +1,5 @@
 /* Private: the checkpoints of a run: their names, what their models were trained with, and snapshots. */
-#ifndef QKV_RUN_CHECKPOINTS_H
-#define QKV_RUN_CHECKPOINTS_H
+#pragma once
 
 #include "config/config_keys.h"
 #include "qkv/run.h"
@@ -93,5 +92,3 @@ enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *confi
 
 /* Removes the folder `output` if it is a quantised run and not the run `path`. QKV_OK also where it does not exist. */
 enum qkv_status qkv_run_remove_quantized(const char *path, const char *output, struct qkv_error *error);
-
-#endif

@@ -4,8 +4,7 @@
  * The block is a sequence of sections, each a size (8 bytes, little-endian) and that many bytes: the config as NUL-terminated
  * `key=value`; the vocabularies of source and target, one token per line; the merges of source and target, `left right` per
  * line, with the pieces that bpe_min_freq keeps, which have no space; the parameters in the order of their declaration. */
-#ifndef QKV_RUN_PACKED_RUN_H
-#define QKV_RUN_PACKED_RUN_H
+#pragma once
 
 #include "qkv/run.h"
 
@@ -32,5 +31,3 @@ enum qkv_status qkv_run_pack_parameters(const struct qkv_run *run, enum qkv_pack
 /* Reads packed parameters into an open run. Fails, and changes nothing, when they do not fit its model. */
 enum qkv_status qkv_run_unpack_parameters(struct qkv_run *run, const unsigned char *bytes, size_t size,
                                           struct qkv_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reads what a run has recorded in metrics.jsonl. */
-#ifndef QKV_RUN_TRAINING_LOG_H
-#define QKV_RUN_TRAINING_LOG_H
+#pragma once
 
 #include "qkv/trainer.h"
 
@@ -47,5 +46,3 @@ const struct qkv_log_validation *qkv_training_log_default(const struct qkv_train
 /* The median of tokens_per_second; 0 when none is recorded. QKV_INVALID: no memory. */
 enum qkv_status qkv_training_log_speed(const struct qkv_training_log *log, double *speed,
                                        struct qkv_error *error);
-
-#endif

@@ -1,7 +1,6 @@
 /* The rule by which training notices, and `qkv plot` marks, that a model overfits: three validations in a row whose loss
  * is well above the lowest one, while the loss of training has fallen since then. */
-#ifndef QKV_TRAIN_OVERFITTING_H
-#define QKV_TRAIN_OVERFITTING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ bool qkv_overfitting_add(struct qkv_overfitting *overfitting, int64_t update, do
 /* Whether further training would only memorise the training text, even if the loss of data.dev does not rise: since
  * best_update the loss of training has fallen, and it is below that of data.dev. */
 bool qkv_overfitting_stuck(const struct qkv_overfitting *overfitting);
-
-#endif

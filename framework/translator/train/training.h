@@ -6,8 +6,7 @@
  *     notices.c       warnings about overfitting and lack of progress
  *     setup.c         reads and checks all input, makes the model, restores or begins the run
  *     trainer.c       the loop, behind qkv/trainer.h */
-#ifndef QKV_TRAIN_TRAINING_H
-#define QKV_TRAIN_TRAINING_H
+#pragma once
 
 #include "data/prepared.h"
 #include "metrics/links.h"
@@ -351,5 +350,3 @@ enum qkv_status qkv_batch_loss_reserve(const struct qkv_batch_loss *loss, struct
  * positions. `path`: of the corpus, for the message. */
 enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *path,
                                 const struct qkv_model_config *model, struct qkv_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* What inject.c tells the test that loads it into a program, through a file that both map. */
-#ifndef QKV_TESTS_INJECT_REPORT_H
-#define QKV_TESTS_INJECT_REPORT_H
+#pragma once
 
 struct fault_report {
     long allocations, calls; /* counted so far */
@@ -8,5 +7,3 @@ struct fault_report {
     int refused;             /* errno: system calls cannot be intercepted here; 0: they can */
     char where[112];         /* the first that failed, such as "malloc at qkv+0x1a2b" */
 };
-
-#endif

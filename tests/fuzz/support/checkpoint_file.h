@@ -1,6 +1,5 @@
 /* Writes crafted checkpoints, whose checksum is right. */
-#ifndef QKV_TESTS_FUZZ_CHECKPOINT_FILE_H
-#define QKV_TESTS_FUZZ_CHECKPOINT_FILE_H
+#pragma once
 
 #include "harness.h"
 
@@ -10,5 +9,3 @@ const char *write_checkpoint(const char *name, const uint8_t *bytes, size_t size
 /* Writes the checkpoint `file` with a changed header. Each line of the changes, `key=text`, sets an entry of the metadata;
  * `name.key=JSON`, with the name of a tensor, sets a key of that tensor. */
 const char *write_changed_checkpoint(const char *name, const char *file, size_t size, struct input changes);
-
-#endif

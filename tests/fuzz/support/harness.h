@@ -3,8 +3,7 @@
  * A target is a function that takes any bytes and gives them to one part of the library or of the command line. Clang's
  * libFuzzer calls it (preset `fuzz`, tests/fuzz/run.sh); so does the test tests/fuzz/regressions.c, with the inputs in
  * tests/fuzz/seeds/<target>/. A target returns 0, keeps no memory, and writes only to its own folder. */
-#ifndef QKV_TESTS_FUZZ_HARNESS_H
-#define QKV_TESTS_FUZZ_HARNESS_H
+#pragma once
 
 #include "qkv/qkv.h"
 
@@ -101,5 +100,3 @@ void outcome_release(struct outcome *outcome);
 
 /* Runs a command whose errors obey TEXT_LINES. */
 struct outcome run_readable(const char *name, int count, const char *const *arguments);
-
-#endif

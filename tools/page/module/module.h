@@ -1,8 +1,7 @@
 /* The WebAssembly module of the page. Its calls, which engine.js makes, are the functions that are marked EXPORT: they read
  * one block of bytes (page_input) and return 0, or not 0 if page_message says why they failed. What they found is a list of
  * results, each with a name, which the next call replaces (page_results). */
-#ifndef QKV_PAGE_MODULE_H
-#define QKV_PAGE_MODULE_H
+#pragma once
 
 #include "qkv/attention_map.h"
 #include "qkv/model.h"
@@ -61,5 +60,3 @@ void page_translation_end(void); /* releases all but the run */
 
 /* The mean entropy of the rows of a map, in nats. */
 double page_entropy(const double *weights, int64_t rows, int64_t columns);
-
-#endif

@@ -1,6 +1,5 @@
 /* The part of pthread.h that the engine uses, for a module that has one thread: a lock is always free. */
-#ifndef QKV_PAGE_PTHREAD_H
-#define QKV_PAGE_PTHREAD_H
+#pragma once
 
 typedef char pthread_mutex_t, pthread_cond_t, pthread_t;
 
@@ -19,5 +18,3 @@ typedef char pthread_mutex_t, pthread_cond_t, pthread_t;
 #define pthread_create(thread, attributes, function, context)                                                \
     ((void)(thread), (void)(function), (void)(context), 1)
 #define pthread_join(thread, result) ((void)(thread), 1)
-
-#endif

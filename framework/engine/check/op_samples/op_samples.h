@@ -5,8 +5,7 @@
  *
  * They are not in kernels/, because kernels are compiled for each instruction set, and programs without a gradient check
  * need none. */
-#ifndef QKV_CHECK_OP_SAMPLES_OP_SAMPLES_H
-#define QKV_CHECK_OP_SAMPLES_OP_SAMPLES_H
+#pragma once
 
 #include "qkv/graph.h"
 
@@ -75,5 +74,3 @@ static const struct qkv_options TWO_HEADS_SQUARE = {ATTENTION(.heads = 2), SQUAR
 
 /* Class of each row, for the losses; there are 4 classes. */
 static const int32_t LABELS[] = {2, 0, 2, 3, 1};
-
-#endif
