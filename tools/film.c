@@ -3,6 +3,7 @@
 #include "command.h"
 #include "output_options.h"
 #include "sentence_pair.h"
+#include "text_notes.h"
 
 #include "draw/picture.h"
 #include "report/words.h"
@@ -24,6 +25,7 @@ struct film {
     int64_t *updates, snapshots;    /* updates [snapshots]: those of the snapshots */
     struct animation_frame *frames; /* [count]; their bytes are owned */
     int64_t count;
+    struct qkv_missing_characters missing; /* from the font of the frames */
 };
 
 /* Collects the maps of the sentence with the present parameters, between words with --words. */
@@ -69,7 +71,7 @@ static enum qkv_status add_frame(struct film *film, int64_t update, double loss,
                     ? qkv_arena_format(arena, "update %lld, training loss %.2f", (long long)update, loss)
                     : qkv_arena_format(arena, "update %lld", (long long)update);
     if (!one.title || !one.model) return qkv_error_set(error, "out of memory");
-    const struct qkv_format_options style = {.colormap = colormap, .maximum = 1};
+    const struct qkv_format_options style = {.colormap = colormap, .maximum = 1, .missing = &film->missing};
     if (qkv_attention_render(&one, qkv_format_find("png"), &style, &bytes, &size, error)) return QKV_INVALID;
     film->frames[film->count++] = (struct animation_frame){bytes, size, FRAME_MILLISECONDS};
     return QKV_OK;
@@ -107,6 +109,7 @@ static enum qkv_status write_film(struct film *film, struct qkv_error *error)
     qkv_animation_write(film->frames, film->count, &bytes);
     enum qkv_status status = write_output(output, &bytes, error);
     if (status || pair_options.quiet) return status;
+    note_missing_characters(output, &film->missing, 0);
     print_plain(stderr, output);
     fputs(" is written: browsers play it, other programs show its last frame\n", stderr);
     return QKV_OK;

@@ -1,6 +1,7 @@
 /* qkv plot: draws curves of training, as a picture or in the terminal. */
 #include "command.h"
 #include "compare/run_set.h"
+#include "text_notes.h"
 
 #include "draw/chart.h"
 #include "train/overfitting.h"
@@ -375,7 +376,10 @@ static enum qkv_status draw(struct plot *plot, int count, char **paths, struct q
     if (!plot->charts) return qkv_error_set(error, "%s: has no numbers for these charts", paths[0]);
     finish_charts(plot);
     if (!output) return print_charts(plot, error);
-    return qkv_charts_write(plot->chart, plot->charts, COLUMNS, output, error);
+    struct qkv_missing_characters missing = {0};
+    enum qkv_status status = qkv_charts_write(plot->chart, plot->charts, COLUMNS, output, &missing, error);
+    note_missing_characters(output, &missing, 0);
+    return status;
 }
 
 static int run(int operands, char **operand)

@@ -27,7 +27,7 @@ static const struct chart chart = {.title = "Accuracy",
 static const char *draw(const struct chart *what, const char *name)
 {
     const char *path = format("%s/%s", scratch(name), name);
-    expect_done(qkv_charts_write(what, 1, 1, path, &error));
+    expect_done(qkv_charts_write(what, 1, 1, path, NULL, &error));
     return path;
 }
 
@@ -106,7 +106,7 @@ Test(chart, shares_a_sheet_and_a_legend_with_others)
         {.x_label = "third", .y_label = "y", .lines = lines, .line_count = 1},
     };
     const char *path = format("%s/sheet.svg", scratch("sheet"));
-    expect_done(qkv_charts_write(sheet, 3, 2, path, &error));
+    expect_done(qkv_charts_write(sheet, 3, 2, path, NULL, &error));
     const char *svg = read_file(path, NULL);
     cr_expect_eq(occurrences(svg, "<polyline"), 6, "four lines and two samples");
     cr_expect_eq(occurrences(svg, "<polygon"), 64, "marks with rims of three lines and two samples");
@@ -185,10 +185,11 @@ Test(chart, refuses_numbers_that_no_axis_shows)
                                        {.y_end = numbers[i]},
                                        {.vertical_line = numbers[i]}};
         for (size_t c = 0; c < LENGTH_OF(charts); c++)
-            expect_refusal_with(qkv_charts_write(&charts[c], 1, 1, path, &error), "a chart cannot show ");
+            expect_refusal_with(qkv_charts_write(&charts[c], 1, 1, path, NULL, &error),
+                                "a chart cannot show ");
     }
     cr_expect_null(read_file(path, NULL));
-    expect_refusal(qkv_charts_write(&chart, 1, 1, "chart.bmp", &error),
+    expect_refusal(qkv_charts_write(&chart, 1, 1, "chart.bmp", NULL, &error),
                    "chart.bmp: a chart is written as .svg or .png");
 }
 
@@ -226,5 +227,5 @@ Test(chart, companions_have_the_colour_of_their_line_and_no_entry_in_the_legend)
     struct chart_line below = {"x", 2, x, y, .low = bad, .high = high};
     both.lines = &below;
     both.line_count = 1;
-    cr_expect_eq(qkv_charts_write(&both, 1, 1, "never.svg", &error), QKV_INVALID);
+    cr_expect_eq(qkv_charts_write(&both, 1, 1, "never.svg", NULL, &error), QKV_INVALID);
 }

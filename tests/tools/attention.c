@@ -283,3 +283,44 @@ Test(attention, versus_draws_the_untrained_model_beside_the_trained_one)
                *learned = strstr(text, "learned: cross attention, layer 1, mean of heads");
     cr_expect(random && learned && random < learned, "%s", text);
 }
+
+/* With DejaVu Sans alone, a png has boxes for Han, hangul, Devanagari and pictures, but not for Arabic; a note says so. */
+Test(attention, says_which_characters_no_font_has)
+{
+    const char *fonts = "FONTCONFIG_FILE=$PWD/fonts.conf ";
+    run_ok("file=$(fc-match -f '%%{file}' 'DejaVu Sans') && printf '<fontconfig><dir>%%s</dir><cachedir>%%s/c"
+           "</cachedir></fontconfig>' \"$(dirname \"$file\")\" \"$PWD\" >fonts.conf");
+    static const char *const cases[][2] = {
+        {"'one 猫 عين 犬' -t 'uno 猫'",
+         "2 of its characters (U+732B 猫, U+72AC 犬), so boxes with codes stand there: "
+         "apt-get install fonts-noto-cjk"},
+        {"'one 가' -t 'क 🐈 𒀀'",
+         "4 of its characters (U+AC00 가, U+0915 क, U+1F408 🐈, U+12000 𒀀), so boxes with "
+         "codes stand there: apt-get install fonts-noto-cjk fonts-noto-core "
+         "fonts-noto-color-emoji"},
+        {"'one два عين' -t 'ένα'", NULL},
+    };
+    static const char *const commands[] = {"attention", "explain"};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        const char *wanted = cases[i / 2][1],
+                   *line = format("%s qkv %s run %s -o m.png", fonts, commands[i % 2], cases[i / 2][0]);
+        struct outcome outcome = run("%s", line);
+        cr_expect_eq(outcome.exit_code, 0);
+        if (wanted)
+            cr_expect(shows(outcome.error, format("qkv: note: m.png: no font has %s\n", wanted)));
+        else
+            cr_expect(lacks(outcome.error, "no font has"));
+        cr_expect(lacks(run("%s -q", line).error, "no font has"));
+        cr_expect(lacks(run("%s -f svg", line).error, "no font has"));
+    }
+    /* Of several pictures, each character is named once. */
+    write_text(".", "lines", "one 猫\none 犬 猫\none\n");
+    struct outcome outcome = run("%s qkv attention run - -o m.png <lines", fonts);
+    cr_expect(shows(outcome.error, "has 1 of its characters (U+732B 猫)") &&
+              shows(outcome.error, "has 1 of its characters (U+72AC 犬)"));
+    /* Names of runs in charts. */
+    run_ok("ln -s run 猫");
+    cr_expect(shows(run("%s qkv plot 猫 run -o p.png", fonts).error,
+                    "p.png: no font has 1 of its characters (U+732B"));
+    cr_expect(lacks(run("%s qkv plot run -o p.png", fonts).error, "no font has"));
+}

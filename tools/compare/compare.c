@@ -1,6 +1,7 @@
 /* qkv compare: compares several runs, in a table and in a chart of accuracy by sentence length. */
 #include "compare.h"
 #include "config.h"
+#include "text_notes.h"
 
 #include "draw/chart.h"
 
@@ -483,7 +484,10 @@ static enum qkv_status draw(struct comparison *c, const char *path, struct qkv_e
                              "%s: no evaluation has scores by length; make them with `qkv evaluate "
                              "--by-length 5 --json`",
                              path);
-    return qkv_charts_write(&chart, 1, 1, path, error);
+    struct qkv_missing_characters missing = {0};
+    enum qkv_status status = qkv_charts_write(&chart, 1, 1, path, &missing, error);
+    note_missing_characters(path, &missing, 0);
+    return status;
 }
 
 /* Writes the table to a file, or to standard output if `path` is NULL. */

@@ -2,6 +2,7 @@
 
 #include "attention_options.h"
 #include "search_options.h"
+#include "text_notes.h"
 
 NAME_LISTER(output_format_name, qkv_format(index) ? qkv_format(index)->name : NULL);
 
@@ -42,7 +43,7 @@ int output_read(struct output *output, const struct output_options *options)
     *output = (struct output){
         .format = format,
         .path = path,
-        .style = {.colormap = options->colormap, .annotate = options->annotate},
+        .style = {.colormap = options->colormap, .annotate = options->annotate, .missing = &output->missing},
     };
     if (format->use != QKV_FORMAT_TERMINAL || path) return QKV_OK;
     output->style.width = terminal_width(stdout);
@@ -113,6 +114,9 @@ enum qkv_status output_write(struct output *output, char *bytes, size_t size, st
     else
         print_result(stdout, bytes);
     free(bytes);
+    if (!output->quiet)
+        output->noted = note_missing_characters(output->path ? output->path : "the picture", &output->missing,
+                                                output->noted);
     return status;
 }
 

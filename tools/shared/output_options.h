@@ -30,9 +30,11 @@ struct output {
     const struct qkv_format *format;
     const char *path; /* NULL: standard output */
     struct qkv_format_options style;
-    int64_t number; /* of the sentence that is written, from 1; 0: the only one */
-    bool quiet;     /* does not say which files it writes */
-    bool written;   /* an earlier sentence has been written to standard output */
+    int64_t number;                        /* of the sentence that is written, from 1; 0: the only one */
+    bool quiet;                            /* does not say which files it writes */
+    bool written;                          /* an earlier sentence has been written to standard output */
+    struct qkv_missing_characters missing; /* of the pictures so far; the first `noted` are printed */
+    int64_t noted;
 };
 
 /* Chooses the format from the options or the name of the file. Returns QKV_OK, or the exit code after an error

@@ -7,6 +7,8 @@
 #include "metrics/metric.h"
 #include "run/checkpoints.h"
 
+#include <utf8proc.h>
+
 enum { MANY = 10 }; /* references without which the lack of capitals says nothing */
 
 /* Whether Unicode's normal form C of a line is another text. */
@@ -104,6 +106,46 @@ void text_notes_print(const struct text_notes *notes, const struct qkv_scorer *s
     bool has_text = is_usual(notes, notes->translations) && notes->references >= MANY;
     if (is_usual(notes, notes->cased_references) && has_text && !notes->cased_translations)
         note_case(notes, scorer);
+}
+
+/* ---- characters that a picture cannot show ---- */
+
+/* The package of Debian and Ubuntu whose fonts have a character. */
+static const char *font_of(uint32_t character)
+{
+    /* Jamo; kana and Han; hangul; Han; their marks; letters of full width; more Han. */
+    static const uint32_t east_asian[][2] = {{0x1100, 0x11FF},  {0x2E80, 0x9FFF}, {0xAC00, 0xD7FF},
+                                             {0xF900, 0xFAFF},  {0xFE30, 0xFE4F}, {0xFF00, 0xFFEF},
+                                             {0x20000, 0x3FFFF}};
+    for (size_t i = 0; i < sizeof east_asian / sizeof *east_asian; i++)
+        if (character >= east_asian[i][0] && character <= east_asian[i][1]) return "fonts-noto-cjk";
+    return character >= 0x1F000 && character <= 0x1FAFF ? "fonts-noto-color-emoji" : "fonts-noto-core";
+}
+
+int64_t note_missing_characters(const char *path, const struct qkv_missing_characters *missing, int64_t first)
+{
+    enum { SHOWN = 5 };
+    char characters[SHOWN * 24] = "", packages[80] = "";
+    const int64_t count = missing->count - first, most = sizeof missing->character / sizeof(uint32_t);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t character = missing->character[first + i];
+        const char *package = font_of(character);
+        unsigned char letter[5] = "";
+        size_t used = strlen(characters);
+        utf8proc_encode_char((utf8proc_int32_t)character, letter);
+        if (i < SHOWN)
+            snprintf(characters + used, sizeof characters - used, "%sU+%04X %s", used ? ", " : "", character,
+                     letter);
+        used = strlen(packages);
+        if (!strstr(packages, package))
+            snprintf(packages + used, sizeof packages - used, "%s%s", used ? " " : "", package);
+    }
+    if (count > 0)
+        print_error("note: %s: no font has %s%lld of its characters (%s%s), so boxes with codes stand there: "
+                    "apt-get install %s",
+                    path, missing->count == most ? "at least " : "", (long long)count, characters,
+                    count > SHOWN ? ", ..." : "", packages);
+    return missing->count;
 }
 
 /* ---- words that a run does not know, and sentences of the wrong language ---- */

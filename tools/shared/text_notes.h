@@ -33,6 +33,13 @@ void text_notes_add_translation(struct text_notes *notes, const char *line);
  *   or chrF count case. */
 void text_notes_print(const struct text_notes *notes, const struct qkv_scorer *scorer, bool joined);
 
+/* ---- characters that a picture cannot show ---- */
+
+/* Prints on stderr, if there are any from place `first` of the list on, how many characters of a picture have no font, some of
+ * them, and the Debian packages that have them. Returns the count of the list. */
+int64_t note_missing_characters(const char *path, const struct qkv_missing_characters *missing,
+                                int64_t first);
+
 /* ---- words that a run does not know, and sentences of the wrong language ---- */
 
 /* ---- one sentence ---- */

@@ -417,7 +417,7 @@ static bool draw_sheet(const void *what, struct canvas *canvas)
 }
 
 enum qkv_status qkv_charts_write(const struct chart *charts, int64_t count, int64_t columns, const char *path,
-                                 struct qkv_error *error)
+                                 struct qkv_missing_characters *missing, struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
     struct bytes out = {0};
@@ -427,7 +427,7 @@ enum qkv_status qkv_charts_write(const struct chart *charts, int64_t count, int6
     for (int64_t i = 0; i < count; i++)
         if (check_numbers(&charts[i], path, error)) return QKV_INVALID;
     if (dot && !strcmp(dot, ".png"))
-        status = qkv_png_draw(draw_sheet, &sheet, PNG_SCALE, &out, error);
+        status = qkv_png_draw(draw_sheet, &sheet, PNG_SCALE, missing, &out, error);
     else if (dot && !strcmp(dot, ".svg"))
         qkv_svg_draw(draw_sheet, &sheet, &out);
     else

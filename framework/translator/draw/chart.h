@@ -42,9 +42,9 @@ struct chart {
 /* Writes charts to one file, a .svg or .png: one chart with its legend beside it, or several smaller ones, row by row in
  * `columns` columns. These share one legend, that of the chart with the most lines: line i must mean the same in all charts. A
  * text that is wider than 400 units is cut. Fails for another extension, a number outside 0 to 1e15, if the file cannot be
- * written, and if memory runs out; the file is then left as it was. */
+ * written, and if memory runs out; the file is then left as it was. missing: as of qkv_png_draw. */
 enum qkv_status qkv_charts_write(const struct chart *charts, int64_t count, int64_t columns, const char *path,
-                                 struct qkv_error *error);
+                                 struct qkv_missing_characters *missing, struct qkv_error *error);
 
 /* Appends charts for a terminal of `width` columns, each `height` lines high without the labels of the axes, and their legend,
  * that of the first chart. Every line except companions has a letter, from a on. `ascii`: no Braille patterns, which have eight

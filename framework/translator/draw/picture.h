@@ -52,9 +52,10 @@ typedef bool draw_function(const void *picture, struct canvas *canvas);
  * out->failed. */
 void qkv_svg_draw(draw_function *draw, const void *picture, struct bytes *out);
 
-/* `scale`: pixels per unit, at most 32. A picture with a side of more than 32767 pixels is drawn at a smaller scale, down
+/* missing: characters without a font are added; may be NULL. `scale`: pixels per unit, at most 32. A picture with a side of more than 32767 pixels is drawn at a smaller scale, down
  * to a tenth; fails if that is not enough, and if Cairo and Pango are not installed. */
-enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double scale, struct bytes *out,
+enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double scale,
+                             struct qkv_missing_characters *missing, struct bytes *out,
                              struct qkv_error *error);
 
 struct animation_frame {

@@ -26,7 +26,7 @@
     F(pango_layout_get_extents) F(pango_layout_get_baseline) F(cairo_save) F(cairo_translate) \
     F(cairo_rotate) F(pango_cairo_update_layout) F(pango_cairo_show_layout) F(cairo_restore) \
     F(g_object_unref) F(pango_font_description_free) F(cairo_surface_write_to_png_stream) F(cairo_destroy) \
-    F(cairo_surface_destroy)
+    F(cairo_surface_destroy) F(pango_layout_get_line_readonly)
 /* clang-format on */
 
 /* A pointer to each function, under its own name: call->cairo_fill(cairo). */
@@ -88,7 +88,8 @@ struct png {
     cairo_t *cairo;
     PangoFontMap *fonts; /* not the shared default map, which is never freed */
     PangoContext *context;
-    bool failed; /* memory has run out */
+    struct qkv_missing_characters *missing; /* NULL: not wanted */
+    bool failed;                            /* memory has run out */
 };
 
 /* Reduces the scale, down to a tenth, if the picture would be too large. */
@@ -159,6 +160,28 @@ static void path(struct canvas *canvas, const double *points, int64_t count, con
     }
 }
 
+static void add_missing(struct qkv_missing_characters *missing, uint32_t character)
+{
+    const int64_t most = sizeof missing->character / sizeof *missing->character;
+    for (int64_t i = 0; i < missing->count; i++)
+        if (missing->character[i] == character) return;
+    if (missing->count < most) missing->character[missing->count++] = character;
+}
+
+/* Adds the characters of the only line of a layout that no font has: the glyph of such a one is its code, with a flag. */
+static void find_missing(const struct png *png, PangoLayout *layout)
+{
+    const PangoLayoutLine *line = png->call->pango_layout_get_line_readonly(layout, 0);
+    for (const GSList *run = line->runs; run; run = run->next) {
+        const PangoGlyphString *glyphs = ((const PangoLayoutRun *)run->data)->glyphs;
+        for (int i = 0; i < glyphs->num_glyphs; i++) {
+            const PangoGlyph glyph = glyphs->glyphs[i].glyph;
+            if (glyph & PANGO_GLYPH_UNKNOWN_FLAG && glyph != PANGO_GLYPH_INVALID_INPUT)
+                add_missing(png->missing, glyph & ~PANGO_GLYPH_UNKNOWN_FLAG);
+        }
+    }
+}
+
 static void text(struct canvas *canvas, double x, double y, const char *string,
                  const struct text_style *style)
 {
@@ -178,6 +201,7 @@ static void text(struct canvas *canvas, double x, double y, const char *string,
     call->pango_layout_set_text(layout, plain.size ? plain.data : "", (int)plain.size);
     png->failed = png->failed || plain.failed;
     free(plain.data);
+    if (png->missing) find_missing(png, layout);
     PangoRectangle box;
     call->pango_layout_get_extents(layout, NULL, &box);
     double width = (double)box.width / PANGO_SCALE,
@@ -201,13 +225,15 @@ static cairo_status_t append(void *out, const unsigned char *data, unsigned int 
     return CAIRO_STATUS_SUCCESS;
 }
 
-enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double scale, struct bytes *out,
+enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double scale,
+                             struct qkv_missing_characters *missing, struct bytes *out,
                              struct qkv_error *error)
 {
     if (scale > LARGEST_SCALE)
         return qkv_error_set(error, "the scale of a png is %g, but must be at most %g", scale, LARGEST_SCALE);
     const struct cairo_library *call = cairo_library(error);
-    struct png png = {.canvas = {begin, rectangle, runs, path, text}, .call = call, .scale = scale};
+    struct png png = {
+        .canvas = {begin, rectangle, runs, path, text}, .call = call, .scale = scale, .missing = missing};
     if (!call) return QKV_INVALID;
     bool drawn = draw(picture, &png.canvas);
     if (drawn && call->cairo_surface_write_to_png_stream(png.surface, append, out) != CAIRO_STATUS_SUCCESS)

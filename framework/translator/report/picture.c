@@ -108,7 +108,7 @@ static enum qkv_status write_png(const struct format_job *job, struct bytes *out
 {
     struct heatmap heatmap;
     if (describe(job, &heatmap))
-        return qkv_png_draw(qkv_heatmap_draw, &heatmap, job->options.scale, out, error);
+        return qkv_png_draw(qkv_heatmap_draw, &heatmap, job->options.scale, job->options.missing, out, error);
     out->failed = true;
     return QKV_OK;
 }

@@ -100,6 +100,12 @@ enum qkv_terminal_colors {
     QKV_COLORS_TRUE, /* 24 bits */
 };
 
+/* Characters for which no font is installed: a png shows boxes with their codes. */
+struct qkv_missing_characters {
+    int64_t count;          /* different ones; at most 64 are counted */
+    uint32_t character[64]; /* [count] */
+};
+
 /* Options for writing. All zero, or NULL in place of the options, are good defaults. A format ignores options that do not
  * apply to it. */
 struct qkv_format_options {
@@ -107,8 +113,9 @@ struct qkv_format_options {
     bool annotate;        /* svg, png: print the weight in each cell */
     double maximum;       /* svg, png, text: weight of the last colour; 0: the largest weight, rounded up */
     double scale;         /* png: pixels per unit of svg, at most 32; 0: 2 */
-    int64_t width;        /* text: columns of the terminal; 0: 80 */
-    enum qkv_terminal_colors colors; /* text */
+    struct qkv_missing_characters *missing; /* png: those of the picture are added; NULL: not wanted */
+    int64_t width;                          /* text: columns of the terminal; 0: 80 */
+    enum qkv_terminal_colors colors;        /* text */
     bool full;  /* text and html of explanations: all steps, and all rows and columns of large matrices */
     int digits; /* text and html of explanations: digits after the decimal point, at most 17; 0: 4 */
 };
