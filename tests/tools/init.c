@@ -236,12 +236,13 @@ Test(init, says_what_is_wrong)
         {"deep/one", "qkv: deep/one: there is no such file; did you mean deep/one.txt.gz"},
         {"x.tsv -o one.txt/x.yaml", "qkv: one.txt/x.yaml: cannot be written: Not a directory"},
         {"x.tmx",
-         "qkv: x.tmx: is TMX, the XML of translation memories: convert it, as in: xmlstarlet sel -T -t -m "
-         "//tu -v 'normalize-space(tuv[1])' -o \"$(printf '\\t')\" -v 'normalize-space(tuv[2])' -n FILE "
-         ">pairs.tsv"},
+         "qkv: x.tmx: is TMX, the XML of translation memories: convert it, here to pairs of en and es: "
+         "xmlstarlet sel -T -t -m //tu -v 'normalize-space(tuv[lang(\"en\")]/seg)' -o "
+         "\"$(printf '\\t')\" -v 'normalize-space(tuv[lang(\"es\")]/seg)' -n FILE >pairs.tsv"},
         {"x.xliff",
-         "qkv: x.xliff: is XLIFF: convert it with the Translate Toolkit: xliff2po FILE pairs.po, then "
-         "po2csv pairs.po pairs.csv"},
+         "qkv: x.xliff: is XLIFF: convert it: xmlstarlet sel -T -t -m '//*[local-name()=\"target\"]' "
+         "-v 'normalize-space(../*[local-name()=\"source\"])' -o \"$(printf '\\t')\" -v "
+         "'normalize-space()' -n FILE >pairs.tsv"},
         {"x.po",
          "qkv: x.po: is a catalogue of gettext (.po): convert it with the Translate Toolkit: po2csv FILE "
          "pairs.csv"},

@@ -148,12 +148,15 @@ static enum qkv_status read_lines(struct table_text *table, struct pairs_rows *r
 
 static enum qkv_status refuse_foreign(const struct table_text *table, struct qkv_error *error)
 {
-    static const char tmx[] = "is TMX, the XML of translation memories: convert it, as in: xmlstarlet sel -T "
-                              "-t -m //tu -v 'normalize-space(tuv[1])' -o \"$(printf '\\t')\" -v "
-                              "'normalize-space(tuv[2])' -n FILE >pairs.tsv",
-                      xliff[] =
-                          "is XLIFF: convert it with the Translate Toolkit: xliff2po FILE pairs.po, then "
-                          "po2csv pairs.po pairs.csv",
+    static const char tmx[] =
+        "is TMX, the XML of translation memories: convert it, here to pairs of en and es: "
+        "xmlstarlet sel -T -t -m //tu -v 'normalize-space(tuv[lang(\"en\")]/seg)' -o "
+        "\"$(printf '\\t')\" -v 'normalize-space(tuv[lang(\"es\")]/seg)' -n FILE "
+        ">pairs.tsv",
+                      xliff[] = "is XLIFF: convert it: xmlstarlet sel -T -t -m "
+                                "'//*[local-name()=\"target\"]' -v "
+                                "'normalize-space(../*[local-name()=\"source\"])' -o \"$(printf '\\t')\" -v "
+                                "'normalize-space()' -n FILE >pairs.tsv",
                       po[] = "is a catalogue of gettext (.po): convert it with the Translate Toolkit: po2csv "
                              "FILE pairs.csv",
                       xml[] = "is XML, which is not read: write a table with a tab between the columns";
