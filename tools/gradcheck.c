@@ -536,7 +536,7 @@ static void describe(void *context, const struct qkv_checked_sizes *sizes)
     printf("\n  %lld parameters; %lld sentences of %lld source and %lld target tokens\n",
            (long long)sizes->parameters, (long long)sizes->sentences, (long long)sizes->source_tokens,
            (long long)sizes->target_tokens);
-    if (checked->config->training.precision != QKV_PRECISION_FLOAT32)
+    if (checked->config->training.precision == QKV_PRECISION_BFLOAT16)
         printf("  training.precision is %s: checked are the derivatives in float64, and those in float32\n"
                "  against them; training rounds the same factors further\n",
                qkv_precision_name(checked->config->training.precision));

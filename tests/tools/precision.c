@@ -73,6 +73,32 @@ Test(precision, training_in_bfloat16_has_the_same_bits_with_every_kernel_thread_
     cr_expect(lacks(run_ok("qkv gradcheck tiny.yaml --sample 1"), "training.precision"));
 }
 
+/* Which type is faster depends on the machine, but not that the portable kernels are slower in bfloat16. Whatever is chosen is
+ * named by the config of the run, and computes what that type computes. */
+Test(precision, auto_is_a_type_that_the_run_keeps)
+{
+#define AUTO "tiny.yaml -s training.precision=auto"
+    struct outcome slow = run("QKV_KERNELS=portable qkv train " AUTO " -s training.model_dir=slow");
+    cr_expect(slow.exit_code == 0 && shows(slow.error, "training.precision is auto, which is float32 here"),
+              "%s", slow.error);
+    cr_expect_str_eq(checksum_of_run("slow"), checksum_of_run("run"));
+    cr_expect(shows(run_ok("grep precision: slow/config.yaml"), "precision: float32"));
+    run_ok("qkv train " AUTO " -q -s training.model_dir=kept -s training.updates=30");
+    const char *chosen = run_ok("grep -o 'precision: .*' kept/config.yaml");
+    cr_expect(!strcmp(chosen, "precision: float32\n") || !strcmp(chosen, "precision: bfloat16\n"));
+    /* The other machine would choose float32; the run goes on as it began. */
+    run_ok("QKV_KERNELS=portable qkv train " AUTO
+           " -q --resume -s training.model_dir=kept -s training.updates=60");
+    cr_expect_str_eq(run_ok("grep -o 'precision: .*' kept/config.yaml"), chosen);
+    run_ok("qkv train tiny.yaml -q -s training.model_dir=named -s training.updates=60 -s training.%.*s",
+           (int)strcspn(chosen, "\n"), format("precision=%s", chosen + strlen("precision: ")));
+    cr_expect_str_eq(checksum_of_run("kept"), checksum_of_run("named"));
+    struct outcome given = run("QKV_KERNELS=portable qkv train tiny.yaml -s training.precision=bfloat16 "
+                               "-s training.model_dir=given");
+    cr_expect(given.exit_code == 0 && shows(given.error, "bfloat16, which is slower than float32"), "%s",
+              given.error);
+}
+
 /* ---- quantised runs ---- */
 
 /* The log of the folder is that of the run that was quantised, so its scores are left out. */

@@ -98,6 +98,7 @@ static void write_training(FILE *file, const struct init_plan *plan)
             "  patience: 5  # stop early after this many validations without a better chrF\n"
             "  logging_freq: %lld\n"
             "  keep_best_ckpts: 1\n"
+            "  precision: auto  # float32 or bfloat16, whichever is faster on this machine\n"
             "  snapshots: 16  # `qkv film` and `qkv page` show with them how the model learned; 0: none\n",
             (long long)plan->updates, (long long)freq, (long long)(freq < 100 ? freq : 100));
 }

@@ -304,6 +304,8 @@ static void amx_32(int64_t steps, const unit *a, int64_t stride, const unit *b, 
 {
     const int64_t row = TILE_COLUMNS * sizeof(real), bytes = PAIRS * sizeof *a,
                   to_bytes = ld * (int64_t)sizeof *sums;
+    const int64_t share = (2 * AMX_ROWS + steps - 1) / steps;
+    const real *next = sums + 2 * AMX_ROWS * ld;
     AMX_CLEAR(0);
     AMX_CLEAR(1);
     AMX_CLEAR(2);
@@ -317,6 +319,10 @@ static void amx_32(int64_t steps, const unit *a, int64_t stride, const unit *b, 
         AMX_MULTIPLY(tdpbf16ps, 1, 4, 7);
         AMX_MULTIPLY(tdpbf16ps, 2, 5, 6);
         AMX_MULTIPLY(tdpbf16ps, 3, 5, 7);
+        for (int64_t i = 0; i < share; i++, next += ld) {
+            __builtin_prefetch(next, 1);
+            __builtin_prefetch(next + 16, 1);
+        }
     }
     AMX_STORE(0, sums, to_bytes);
     AMX_STORE(1, sums + 16, to_bytes);

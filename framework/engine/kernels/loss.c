@@ -151,9 +151,9 @@ static bool output_loss_shape(struct qkv_tensor *y)
     y->shape = QKV_SHAPE(1);
     y->saved_count = GRADIENTS_AT + (views == 1 ? row_terms_count(y, rows) : 0);
     if (y->needs_gradient) y->saved_count += views * x->count + classes;
-    y->scratch_forward =
-        views * block_rows(rows, x->shape.size[1], views * classes) * workspace_of_row(y, classes) +
-        wide_db_scratch(rows, classes);
+    y->scratch_forward = views * block_rows(y->input[views], rows, x->shape.size[1], views * classes) *
+                             workspace_of_row(y, classes) +
+                         wide_db_scratch(rows, classes);
     return true;
 }
 
@@ -371,7 +371,7 @@ static void output_loss_forward(struct qkv_tensor *y)
         .with_gradient = y->needs_gradient,
     };
     int64_t rows = x->shape.size[0], inner = b.layer.inner, classes = b.layer.classes;
-    int64_t step = block_rows(rows, inner, views * classes);
+    int64_t step = block_rows(y->input[views], rows, inner, views * classes);
     double loss = 0, sums[SUMS] = {0};
     for (int k = 0; k < views; k++, at += step * workspace_of_row(y, classes)) {
         struct view_block *view = &b.view[k];

@@ -70,12 +70,13 @@ enum {
 };
 
 /* Rows of a block. Wide inputs have larger blocks, because W and dW exceed the caches and are read
- * once per block. All blocks have about the same number of rows, a multiple of ROW_MULTIPLE, which
- * fills the rows of gemm's tiles. */
-static inline int64_t block_rows(int64_t rows, int64_t inner, int64_t classes)
+ * once per block; even larger ones in bfloat16, in which reading takes more of the time. All blocks have
+ * about the same number of rows, a multiple of ROW_MULTIPLE, which fills the rows of gemm's tiles. */
+static inline int64_t block_rows(const struct qkv_tensor *weight, int64_t rows, int64_t inner,
+                                 int64_t classes)
 {
-    int64_t maximum = BLOCK_LOGITS / classes;
-    if (maximum < inner / 2) maximum = inner / 2;
+    int64_t maximum = BLOCK_LOGITS / classes, minimum = is_bfloat16(weight) ? inner : inner / 2;
+    if (maximum < minimum) maximum = minimum;
     if (maximum < MINIMUM_ROWS) maximum = MINIMUM_ROWS;
     int64_t blocks = (rows + maximum - 1) / maximum, even = (rows + blocks - 1) / blocks;
     int64_t multiple = (even + ROW_MULTIPLE - 1) / ROW_MULTIPLE * ROW_MULTIPLE;

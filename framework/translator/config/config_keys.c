@@ -45,6 +45,10 @@ CHOICE(QKV_PRECISION_FLOAT32, "float32", "")
 CHOICE(
     QKV_PRECISION_BFLOAT16, "bfloat16",
     "8 bits of mantissa; faster where `qkv --version` names an instruction for it, a little slower elsewhere")
+CHOICE(QKV_PRECISION_AUTO, "auto",
+       "the one in which the products of this model take less time on this machine, measured when training "
+       "starts; the run's "
+       "config names it, so a resumed or copied run computes the same everywhere")
 INTERNAL(QKV_PRECISION_INT8, "int8")
 CHOICES_END(qkv_precision)
 

@@ -6,7 +6,9 @@
 #include "metrics/metric.h"
 #include "run/training_log.h"
 
+#include "core/choices.h"
 #include "core/numbers.h"
+#include "kernels/registry.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -233,6 +235,28 @@ void qkv_notice_spaces(struct training *training, struct qkv_word_spaces spaces)
         (long long)spaces.pair, (unsigned)spaces.space,
         spaces.by_unicode ? "any white space separates, as for Python"
                           : "only white space of ASCII separates, as for fast_align and awk");
+    say(training, &sentence);
+}
+
+/* ---- precision ---- */
+
+void qkv_notice_precision(struct training *training, double ratio)
+{
+    const struct qkv_train_listener *listener = training->options->listener;
+    enum qkv_precision precision = training->config->training.precision;
+    struct qkv_kernel_names kernels;
+    struct qkv_error sentence;
+    if (!listener || !listener->notice || qkv_kernels_in_use(&kernels, &sentence)) return;
+    if (ratio == 0 && kernels.bfloat16_instruction) return;
+    if (ratio > 0)
+        qkv_error_set(&sentence,
+                      "training.precision is auto, which is %s here: products in bfloat16 take %.2f of the "
+                      "time of those in float32",
+                      qkv_precision_name(precision), ratio);
+    else
+        qkv_error_set(&sentence,
+                      "training.precision is bfloat16, which is slower than float32 on this processor: it "
+                      "has no instruction for it (qkv --version)");
     say(training, &sentence);
 }
 

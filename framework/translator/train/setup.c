@@ -9,6 +9,7 @@
 #include "data/bpe.h"
 #include "processes/processes.h"
 
+#include "core/choices.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "graph/internal.h"
@@ -527,6 +528,10 @@ static enum qkv_status restore_config(struct training *training, const struct qk
          qkv_state_get_number(state, FIRST_RATE, &changed->first, &inner)))
         return qkv_error_set(error, "%s: %s", last, inner.message);
     if (training->options->new_rate || !differ(changed->given, changed->first)) *rate = changed->before;
+    enum qkv_precision *precision = &training->with_merges.training.precision;
+    const char *chosen = qkv_state_get(state, "config.training.precision");
+    if (*precision == QKV_PRECISION_AUTO && !(chosen && qkv_precision_find(chosen, precision)))
+        *precision = QKV_PRECISION_FLOAT32;
     if (qkv_provenance_check(state, training->config, QKV_KEYS_FIXED_ON_RESUME, &training->source,
                              &training->target, last, error))
         return QKV_INVALID;
@@ -624,6 +629,7 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
         if (qkv_run_folder_write_format(training, error)) return QKV_INVALID;
         return qkv_run_folder_write_config(training, error);
     }
+    if (qkv_training_choose_precision(training, error)) return QKV_INVALID;
     qkv_training_plan_epoch(training);
     const char *source = file_of(training, QKV_RUN_SOURCE), *target = file_of(training, QKV_RUN_TARGET);
     if (!source || !target) return qkv_no_memory(error);

@@ -3,6 +3,7 @@
  *     run_folder.c    the run folder: lock, config, lines of metrics.jsonl
  *     checkpoints.c   checkpoints, and which of them are kept
  *     updates.c       the model, its optimizer, and one update, also in several processes: neither files nor threads of its own
+ *     precision.c     training.precision: auto
  *     notices.c       warnings about overfitting and lack of progress
  *     setup.c         reads and checks all input, makes the model, restores or begins the run
  *     trainer.c       the loop, behind qkv/trainer.h */
@@ -297,6 +298,9 @@ enum qkv_status qkv_training_agree(struct training *training, enum qkv_status st
                                    struct qkv_error *error);
 void qkv_training_release(struct training *training);
 
+/* Replaces training.precision: auto by the faster type. Called by process 0, before the first update. */
+enum qkv_status qkv_training_choose_precision(struct training *training, struct qkv_error *error);
+
 /* ---- notices.c ---- */
 
 /* Called after each update, with the sum of its loss (nats), and after each validation. They call the listener. */
@@ -311,6 +315,9 @@ void qkv_notice_patience(struct training *training);
 
 /* Called when the links of guided alignment are read. */
 void qkv_notice_spaces(struct training *training, struct qkv_word_spaces spaces);
+
+/* ratio: the time of bfloat16 / that of float32, by which the precision was chosen; 0: the config chose it. */
+void qkv_notice_precision(struct training *training, double ratio);
 
 /* Called when training ends, by its length or by training.patience. */
 void qkv_notice_end(struct training *training, bool by_patience);

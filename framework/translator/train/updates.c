@@ -141,6 +141,8 @@ struct command {
     enum qkv_train_end end;
     int64_t update, epoch, batch; /* updates done; epoch and batch to compute */
     int64_t part;                 /* number of the batch in its update, from 0 */
+    enum qkv_precision
+        precision; /* that of process 0, which has chosen it where training.precision is auto */
 };
 
 static struct qkv_processes *processes_of(const struct training *training)
@@ -168,6 +170,7 @@ static enum qkv_status send_batch(struct training *training, int64_t part, struc
         .epoch = progress->epoch,
         .batch = progress->batch - 1,
         .part = part,
+        .precision = training->config->training.precision,
         .has_values = !training->has_shared || training->shared_changes != changes,
     };
     training->has_shared = true;
@@ -332,6 +335,7 @@ enum qkv_status qkv_training_follow(struct training *training, enum qkv_train_en
     for (int64_t planned = -1;;) {
         if (receive_command(training, &command, error)) return QKV_INVALID;
         if (command.is_last) break;
+        training->with_merges.training.precision = command.precision;
         progress->update = command.update;
         progress->epoch = command.epoch;
         if (command.epoch != planned) qkv_training_plan_epoch(training);

@@ -171,6 +171,9 @@ struct qkv_model_config {
     struct qkv_stack_config encoder, decoder;
 };
 
+/* The type that is faster on this machine: a value of training.precision alone, which the config of a run never has. */
+#define QKV_PRECISION_AUTO QKV_PRECISION_COUNT
+
 struct qkv_training_config {
     const char *model_dir; /* the run folder */
     const char *from;      /* a run or a checkpoint whose parameters training starts from; "": random ones */
@@ -199,7 +202,7 @@ struct qkv_training_config {
     int64_t snapshots;                    /* checkpoints in half precision, over all of training; 0: none */
     double clip_grad_norm, clip_grad_val; /* 0: off */
     double label_smoothing;
-    enum qkv_precision precision;   /* of the products of linear layers in an update */
+    enum qkv_precision precision;   /* of the products of linear layers in an update; or QKV_PRECISION_AUTO */
     double r_drop;                  /* weight of the divergence of two passes; 0: one pass */
     double simcut;                  /* weight of the divergence of a pass with tokens cut off; 0: one pass */
     double simcut_rate;             /* share of these tokens */
