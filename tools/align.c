@@ -1,6 +1,5 @@
 /* qkv align: draws links between the words of sentence pairs. */
 #include "attention_options.h"
-#include "command.h"
 #include "config.h"
 #include "text_notes.h"
 

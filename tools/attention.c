@@ -1,6 +1,4 @@
 /* qkv attention: shows what a trained model attends to while it translates a sentence. */
-#include "attention_options.h"
-#include "command.h"
 #include "output_options.h"
 #include "search_options.h"
 #include "sentence_pair.h"

@@ -1,6 +1,5 @@
 /* qkv config: checks a config and prints its complete form. */
 #include "config.h"
-#include "command.h"
 #include "config/config_keys.h"
 
 #include "config/path.h"

@@ -1,6 +1,4 @@
 /* qkv evaluate: scores a run on parallel text. */
-#include "attention_options.h"
-#include "command.h"
 #include "config.h"
 #include "run_processes.h"
 #include "score_options.h"
@@ -8,10 +6,6 @@
 #include "text_notes.h"
 #include "train/training.h"
 
-#include "processes/processes.h"
-#include "report/alignment_score.h"
-
-#include "metrics/metric.h"
 #include "report/json_text.h"
 #include "run/training_log.h"
 

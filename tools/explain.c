@@ -1,15 +1,9 @@
 /* qkv explain: shows attention step by step, for a scene or for a trained run. */
-#include "attention_options.h"
-#include "command.h"
 #include "config.h"
-#include "core/file.h"
-#include "core/memory.h"
 #include "explain/scene.h"
 #include "output_options.h"
-#include "print.h"
 #include "sentence_pair.h"
 
-#include "qkv/attention_map.h"
 #include "report/words.h"
 
 #include <unistd.h>

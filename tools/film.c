@@ -1,6 +1,4 @@
 /* qkv film: shows how the attention of a head developed in training, as an animated picture. */
-#include "attention_options.h"
-#include "command.h"
 #include "output_options.h"
 #include "sentence_pair.h"
 #include "text_notes.h"

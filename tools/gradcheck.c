@@ -1,5 +1,4 @@
 /* qkv gradcheck: compares analytic gradients with finite differences. */
-#include "command.h"
 #include "config.h"
 
 #include "check/check.h"

@@ -1,6 +1,4 @@
 /* qkv heads: measures what the heads of a run attend to, and how important they are. */
-#include "attention_options.h"
-#include "command.h"
 #include "config.h"
 #include "search_options.h"
 #include "text_notes.h"

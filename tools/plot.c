@@ -1,5 +1,4 @@
 /* qkv plot: draws curves of training, as a picture or in the terminal. */
-#include "command.h"
 #include "compare/run_set.h"
 #include "text_notes.h"
 

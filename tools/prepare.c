@@ -1,5 +1,4 @@
 /* qkv prepare: writes the training text of a config as ids, so that it can be larger than memory in training. */
-#include "command.h"
 #include "config.h"
 #include "train/training.h"
 

@@ -1,10 +1,8 @@
 /* qkv score: computes BLEU, chrF and TER of translations by any program, with the same results as sacreBLEU. */
-#include "command.h"
 #include "score_options.h"
 #include "text_notes.h"
 
 #include "data/lines.h"
-#include "metrics/metric.h"
 
 #include <ctype.h>
 

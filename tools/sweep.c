@@ -1,5 +1,4 @@
 /* qkv sweep: trains several configs, or every combination of some values, and compares the runs. */
-#include "command.h"
 #include "config.h"
 #include "program.h"
 #include "run/checkpoints.h"

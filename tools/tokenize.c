@@ -1,5 +1,4 @@
 /* qkv tokenize: splits lines of text into the tokens of a run. */
-#include "command.h"
 #include "text_notes.h"
 
 #include "data/lines.h"

@@ -1,5 +1,4 @@
 #include "datasets/generate/dataset.h"
-#include "core/file.h"
 #include "core/memory.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
 #include "datasets/generate/en_es.h"
-#include "core/file.h"
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "core/text.h"

@@ -1,5 +1,4 @@
 #include "datasets/generate/sequences.h"
-#include "core/file.h"
 #include "core/text.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* The measurement of translating: greedy and beam search. */
 #include "bench.h"
-#include "command.h"
 #include "core/system.h"
 #include "search_options.h"
 

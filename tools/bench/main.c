@@ -2,7 +2,6 @@
  * process, so that its peak memory can be measured and the heap that one leaves behind does not
  * slow the next. */
 #include "bench.h"
-#include "command.h"
 #include "search_options.h"
 
 #include "program.h"

@@ -1,6 +1,5 @@
 /* Prints results and profiles as tables or JSON. */
 #include "bench.h"
-#include "command.h"
 
 /* Formats a number with three or four significant digits; "-" if it is not positive. */
 static const char *format_number(double number, char text[16])

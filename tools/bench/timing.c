@@ -1,6 +1,5 @@
 /* Clocks, and the timing of steps. */
 #include "bench.h"
-#include "command.h"
 #include "malloc_counter.h"
 
 #include <sys/resource.h>

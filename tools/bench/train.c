@@ -1,6 +1,5 @@
 /* The measurements of training: steps as `qkv train` does them, and where one spends its time: each op, forward and backward. */
 #include "bench.h"
-#include "command.h"
 #include "core/system.h"
 
 #include "graph/internal.h"

@@ -1,6 +1,5 @@
 /* Workloads: four built-in sizes, for comparisons with other programs, and any config. */
 #include "bench.h"
-#include "command.h"
 #include "core/system.h"
 
 #include "core/choices.h"

@@ -1,4 +1,3 @@
-#include "command.h"
 #include "config/config_keys.h"
 #include "config/path.h"
 #include "help.h"

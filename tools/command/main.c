@@ -1,5 +1,4 @@
 /* qkv: runs one subcommand. */
-#include "command.h"
 #include "help.h"
 #include "program.h"
 

@@ -1,6 +1,5 @@
 /* The pages of commands: for the terminal, 80 columns wide; in Markdown, for docs/commands.md; and man pages, qkv.1 and
  * qkv-<command>.1. */
-#include "command.h"
 #include "help.h"
 
 #include <ctype.h>

@@ -5,8 +5,6 @@
 #include "config.h"
 #include "run/checkpoints.h"
 
-#include "config/config_keys.h"
-
 enum qkv_status recorded_run_read(struct recorded_run *run, const char *path, struct qkv_arena *arena,
                                   struct qkv_error *error)
 {

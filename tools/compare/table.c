@@ -1,5 +1,4 @@
 /* Writes the table of a comparison as text, Markdown, TSV and JSON. All formats except JSON have the same cells. */
-#include "command.h"
 #include "compare.h"
 #include "score_options.h"
 

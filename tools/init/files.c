@@ -1,5 +1,4 @@
 /* The files that `qkv init` writes: the parts of the pairs, and the config, as YAML with comments. */
-#include "command.h"
 #include "config.h"
 #include "init/init.h"
 #include "train/training.h"

@@ -1,6 +1,5 @@
 /* What a page shows about the heads of its model, measured on sentence pairs, and how the model learned: snapshots and
  * losses. */
-#include "command.h"
 #include "page/page.h"
 #include "train/training.h"
 
@@ -8,9 +7,6 @@
 
 #include "checkpoint/safetensors.h"
 #include "data/corpus.h"
-#include "metrics/alignment.h"
-#include "report/alignment_score.h"
-#include "run/checkpoints.h"
 #include "run/training_log.h"
 
 struct learning {

@@ -1,6 +1,5 @@
 #include "output_options.h"
 
-#include "attention_options.h"
 #include "search_options.h"
 #include "text_notes.h"
 

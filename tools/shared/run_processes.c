@@ -1,8 +1,6 @@
 #include "run_processes.h"
 #include "data/corpus.h"
-#include "processes/processes.h"
 
-#include "attention_options.h"
 #include "search_options.h"
 
 #include <zlib.h>

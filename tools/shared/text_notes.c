@@ -1,10 +1,7 @@
 #include "text_notes.h"
 
-#include "config/config_keys.h"
 #include "data/bpe.h"
-#include "data/tokenizer.h"
 #include "data/unicode.h"
-#include "metrics/metric.h"
 #include "run/checkpoints.h"
 
 #include <utf8proc.h>

@@ -1,13 +1,9 @@
 /* qkv train: trains the model of a YAML config, and writes a run folder. */
-#include "command.h"
-#include "processes/processes.h"
 #include "view.h"
 
 #include "config.h"
 #include "program.h"
 #include "run_processes.h"
-
-#include "core/exchange.h"
 
 static struct option_list settings;
 static const char *from;

@@ -5,7 +5,6 @@
  * of the same graph without sharing are the reference, and all comparisons are bit for bit. */
 #include "check/check.h"
 #include "check/op_samples/op_samples.h"
-#include "graph/internal.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #include "check/check.h"
 #include "check/op_samples/op_samples.h"
 #include "core/memory.h"
-#include "graph/graph.h"
 
 #include <float.h>
 #include <math.h>

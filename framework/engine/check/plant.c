@@ -1,7 +1,6 @@
 /* Planted faults: a wrapper around the backward function of one op, which falsifies the gradients
  * that it adds, or a copy of the op with a wrong declaration. */
 #include "check/check.h"
-#include "graph/graph.h"
 
 #include <math.h>
 #include <string.h>

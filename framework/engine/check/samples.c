@@ -1,7 +1,6 @@
 /* What checks are given: their arguments, and graphs made of samples. */
 #include "check/check.h"
 #include "check/op_samples/op_samples.h"
-#include "graph/internal.h"
 
 #include <math.h>
 

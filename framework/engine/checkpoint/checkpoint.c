@@ -6,7 +6,6 @@
 #include "core/numbers.h"
 #include "core/text.h"
 #include "graph/graph.h"
-#include "graph/internal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,4 @@
 /* Messages of errors and of bugs, and the version. */
-#include "qkv/base.h"
 
 #include "core/text.h"
 #include "qkv/version.h"

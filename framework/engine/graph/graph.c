@@ -2,7 +2,6 @@
 #include "graph/graph.h"
 #include "core/memory.h"
 #include "core/system.h"
-#include "graph/internal.h"
 
 #include <stdarg.h>
 

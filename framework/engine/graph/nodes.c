@@ -1,7 +1,6 @@
 /* Recording: the nodes and leaves of a graph, and those of parameters. */
 #include "core/memory.h"
 #include "graph/graph.h"
-#include "graph/internal.h"
 
 struct qkv_tensor *qkv_tensor_new(struct qkv_graph *graph, enum qkv_op_id op)
 {

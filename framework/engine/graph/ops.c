@@ -2,7 +2,6 @@
 #include "core/numbers.h"
 #include "graph/attention_rule.h"
 #include "graph/graph.h"
-#include "graph/internal.h"
 
 #include <math.h>
 

@@ -4,7 +4,6 @@
 #include "core/numbers.h"
 #include "core/text.h"
 #include "graph/graph.h"
-#include "graph/internal.h"
 
 #include <fnmatch.h>
 #include <math.h>

@@ -1,7 +1,6 @@
 /* Running a graph: forward, backward, observers, and the search for numbers that are not finite. */
 #include "core/memory.h"
 #include "graph/graph.h"
-#include "graph/internal.h"
 
 #include <math.h>
 #include <sched.h>

@@ -1,6 +1,5 @@
 /* Public access to tensors: shapes, values, gradients, attention weights, sums of the loss. */
 #include "graph/graph.h"
-#include "graph/internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,5 @@
 /* The ops of attention: composed of scores, weights and mix; of recurrent decoders; the loss of weights; and the fused op. */
 #include "kernels/attention.h"
-#include "core/numbers.h"
-#include "graph/attention_rule.h"
 #include "kernels/loss.h"
 
 /* Attention composed of three ops: scores, weights, mix. They are simple on purpose: the fused op is

@@ -1,10 +1,8 @@
 /* The exact kernel of fused attention: computes the weights of one block (struct block) after the other, and
  * keeps them all if there is a backward. A block has all queries and keys of a sentence and head; under a
  * window, a few queries with the keys that they see. */
-#include "graph/attention_rule.h"
 #include "kernels/attention.h"
 #include "kernels/gemm.h"
-#include "kernels/vectors.h"
 
 enum { SHORT_ROW = 64 };
 

@@ -3,7 +3,6 @@
  * each row i it keeps only m_i, the largest score, and 1 / S_i, with S_i the sum of exp(s - m_i). Backward recomputes w =
  * exp(s - m) / S from the scores s, and the dropout mask, which is a function of the index of the pair in the ragged block.
  * (The paper keeps L = m + log S, whose rounding error grows with m: w = exp(s - L) would be wrong by as much.) */
-#include "graph/attention_rule.h"
 #include "kernels/attention.h"
 
 /* 256 x 512 numbers are 512 KiB in float32: two of them fit a second-level cache of 1 MiB and more. */

@@ -3,8 +3,6 @@
 
 #include "core/numbers.h"
 
-#include "qkv/base.h"
-
 #if defined(__AVX2__)
 #    include <immintrin.h>
 #endif

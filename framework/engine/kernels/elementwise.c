@@ -1,6 +1,4 @@
 /* Ops that compute element by element. */
-#include "core/numbers.h"
-#include "kernels/kernel.h"
 #include "kernels/vectors.h"
 
 /* Ops that work element by element on two tensors of one shape. */

@@ -1,7 +1,6 @@
 /* Chooses the kernel of each matrix product, and splits large products of gemm_bias among threads. */
 #include "kernels/gemm.h"
 #include "core/system.h"
-#include "kernels/vectors.h"
 
 #ifdef QKV_WITHOUT_BLAS
 static void multiply_by_library(const struct product *p)

@@ -1,10 +1,8 @@
 /* The int8 products of narrow.h. */
 #include "kernels/narrow.h"
 
-#include "core/numbers.h"
 #include "core/system.h"
 #include "kernels/amx.h"
-#include "kernels/vectors.h"
 
 #ifdef QKV_KERNEL_IS_float32
 /* ---- panels: scales [padded n], the initial values of sums [padded n], then for each 32 columns and 4 rows of b' the bytes

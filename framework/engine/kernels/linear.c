@@ -1,6 +1,5 @@
 /* Ops: matmul (of two tensors) and linear (a layer's weight and bias). */
 #include "kernels/narrow.h"
-#include "kernels/vectors.h"
 
 /* ---- matmul: y [.., m, n] = a' [.., m, k] b' [.., k, n], with a' = a or its transpose, b' = b or its transpose. b' may
  * have no leading axes ---- */

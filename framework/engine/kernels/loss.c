@@ -1,6 +1,5 @@
 /* The losses of predicted classes. */
 #include "kernels/loss.h"
-#include "core/numbers.h"
 
 /* Ops: cross entropy with label smoothing, of logits (cross_entropy) or of hidden states and the
  * output layer's weight (linear_cross_entropy). */

@@ -9,8 +9,6 @@
  * and one row in qkv/optimizers.def. */
 #include "qkv/optimizer.h"
 #include "core/exchange.h"
-#include "core/numbers.h"
-#include "kernels/kernel.h"
 #include "kernels/narrow.h"
 #include "kernels/registry.h"
 

@@ -1,5 +1,4 @@
 /* Dense layers, feed-forward layers, norms and residual connections, and what all layers share. */
-#include "core/choices.h"
 #include "core/memory.h"
 #include "graph/graph.h"
 #include "layers/layer.h"

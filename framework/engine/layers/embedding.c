@@ -1,9 +1,7 @@
 /* Embeddings and positions. */
-#include "core/choices.h"
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "graph/graph.h"
-#include "graph/internal.h"
 #include "layers/layer.h"
 
 #include <math.h>

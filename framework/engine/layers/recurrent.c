@@ -1,5 +1,4 @@
 /* The recurrent layer, whose cell is one of rnn, gru and lstm. */
-#include "core/choices.h"
 #include "core/memory.h"
 #include "layers/layer.h"
 

@@ -1,5 +1,4 @@
 /* The attention of recurrent decoders, with one head. */
-#include "core/choices.h"
 #include "core/memory.h"
 #include "layers/layer.h"
 

@@ -1,11 +1,9 @@
 /* Data parallelism: a step computes shards of a batch in graphs on several threads. */
 #include "optimize/optimize.h"
-#include "qkv/optimizer.h"
 
 #include "core/exchange.h"
 #include "core/system.h"
 #include "graph/graph.h"
-#include "graph/internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -10,7 +10,6 @@
 #include "core/exchange.h"
 #include "core/memory.h"
 #include "core/system.h"
-#include "graph/internal.h"
 #include "kernels/registry.h"
 
 #include <pthread.h>

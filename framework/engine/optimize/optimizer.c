@@ -3,7 +3,6 @@
 
 #include "core/choices.h"
 #include "core/system.h"
-#include "graph/internal.h"
 #include "kernels/registry.h"
 
 #include <math.h>

@@ -1,7 +1,6 @@
 /* Schedules of the learning rate. */
 #include "checkpoint/safetensors.h"
 #include "optimize/optimize.h"
-#include "qkv/optimizer.h"
 
 #include "core/numbers.h"
 

@@ -3,7 +3,6 @@
 #include "core/memory.h"
 #include "data/bpe.h"
 #include "data/corpus.h"
-#include "data/lines.h"
 #include "data/prepared.h"
 
 #include <errno.h>

@@ -6,7 +6,6 @@
 #include "config/config_keys.h"
 #include "core/file.h"
 #include "data/bpe.h"
-#include "data/lines.h"
 
 #include <errno.h>
 #include <stdlib.h>

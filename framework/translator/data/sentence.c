@@ -3,9 +3,6 @@
 #include "data/unicode.h"
 #include "qkv/corpus.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static enum qkv_status no_memory(struct qkv_sentence *sentence, struct qkv_error *error)
 {
     sentence->tokens.count = 0;

@@ -1,9 +1,7 @@
 #include "data/corpus.h"
-#include "qkv/corpus.h"
 
 #include "core/file.h"
 #include "core/text.h"
-#include "data/lines.h"
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 

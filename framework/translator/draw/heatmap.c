@@ -15,7 +15,6 @@
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "core/text.h"
-#include "draw/text.h"
 #include "graph/attention_rule.h"
 
 #include <math.h>

@@ -7,10 +7,7 @@
 #include "explain/walk.h"
 #include "graph/attention_rule.h"
 #include "models/network.h"
-#include "qkv/attention_map.h"
-#include "qkv/corpus.h"
 #include "report/collect.h"
-#include "report/words.h"
 
 struct model_walk {
     const struct qkv_model *model;

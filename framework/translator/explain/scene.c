@@ -4,10 +4,8 @@
 #include "data/unicode.h"
 #include "explain/walk.h"
 
-#include "core/memory.h"
 #include "core/numbers.h"
 #include "models/network.h"
-#include "qkv/model.h"
 
 #include <math.h>
 

@@ -1,7 +1,6 @@
 /* Scenes in files: the table of keys, reading, the rules between keys (counts, widths and shapes, as far as they are known
  * without a run), and packing. */
 #include "core/choices.h"
-#include "core/memory.h"
 #include "explain/scene.h"
 
 #include "config/config_keys.h"

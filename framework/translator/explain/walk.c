@@ -1,6 +1,5 @@
 /* A walk under construction: adds steps, runs its graph, and reads the values of the steps. */
 #include "explain/walk.h"
-#include "core/memory.h"
 
 #include <math.h>
 

@@ -1,8 +1,7 @@
 /* Joins the processes that mpirun started, if it did, and leaves them. */
-#include "qkv/trainer.h"
 
-#include "core/system.h"
 #include "processes/processes.h"
+#include "core/system.h"
 
 #include <stdlib.h>
 #include <unistd.h>

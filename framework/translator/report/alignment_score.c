@@ -3,7 +3,6 @@
 #include "core/memory.h"
 
 #include "report/collect.h"
-#include "report/words.h"
 #include "report/writer.h"
 
 /* The drawings that are scored. */

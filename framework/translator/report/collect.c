@@ -5,10 +5,6 @@
 #include "core/memory.h"
 #include "data/tokenizer.h"
 #include "models/network.h"
-#include "qkv/attention_map.h"
-#include "qkv/layers.h"
-#include "qkv/model.h"
-#include "qkv/run.h"
 
 #include <math.h>
 

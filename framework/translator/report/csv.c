@@ -1,5 +1,4 @@
 /* Comma-separated values (RFC 4180): one line per number. */
-#include "draw/text.h"
 #include "report/explanation.h"
 
 static void append_field(struct bytes *out, const char *text)

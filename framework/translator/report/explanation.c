@@ -3,7 +3,6 @@
 
 #include "core/memory.h"
 #include "core/numbers.h"
-#include "draw/text.h"
 
 #include <math.h>
 

@@ -1,11 +1,7 @@
 /* Measures all heads of a run: their maps, their gradients, and the scores of the run when they are ablated. */
 #include "models/network.h"
-#include "qkv/attention_map.h"
 
 #include "core/memory.h"
-#include "qkv/layers.h"
-#include "qkv/model.h"
-#include "qkv/run.h"
 #include "qkv/trainer.h"
 #include "report/collect.h"
 #include "report/words.h"

@@ -1,8 +1,6 @@
 /* Writes explanations as one HTML page without scripts or other files. Cells are coloured by their numbers. */
 #include "report/explanation.h"
 
-#include "draw/text.h"
-
 #include <math.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include "report/json_text.h"
 
 #include "core/text.h"
-#include "draw/text.h"
 #include "report/explanation.h"
 
 #include <cjson/cJSON.h>

@@ -3,8 +3,6 @@
 #include "graph/attention_rule.h"
 #include "graph/graph.h"
 #include "models/network.h"
-#include "qkv/layers.h"
-#include "qkv/model.h"
 #include "report/collect.h"
 
 #include <math.h>

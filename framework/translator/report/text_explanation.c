@@ -3,8 +3,6 @@
 #include "core/memory.h"
 #include "report/explanation.h"
 
-#include "draw/text.h"
-
 #include <math.h>
 
 enum {

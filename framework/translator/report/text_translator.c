@@ -1,10 +1,7 @@
 /* A trained run behind one pointer: text in, translation and attention maps out. */
 #include "core/choices.h"
 #include "core/memory.h"
-#include "qkv/attention_map.h"
 
-#include "qkv/model.h"
-#include "qkv/run.h"
 #include "report/collect.h"
 
 struct qkv_text_translator {

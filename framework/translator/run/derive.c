@@ -3,7 +3,6 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "graph/internal.h"
-#include "qkv/run.h"
 
 #include "run/checkpoints.h"
 

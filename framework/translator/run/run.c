@@ -2,7 +2,6 @@
 #include "data/corpus.h"
 #include "run/checkpoints.h"
 
-#include "config/config_keys.h"
 #include "config/path.h"
 #include "core/file.h"
 #include "core/memory.h"

@@ -2,11 +2,7 @@
 #include "check/check.h"
 #include "core/memory.h"
 #include "models/network.h"
-#include "qkv/run.h"
-#include "qkv/trainer.h"
 
-#include "metrics/links.h"
-#include "qkv/model.h"
 #include "train/training.h"
 
 /* The first pairs of the training data as one batch, with the vocabularies of training. */

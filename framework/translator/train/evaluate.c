@@ -1,16 +1,12 @@
 /* Scores a model or an ensemble on a corpus: the loss of the references, and its own translations. */
 #include "models/network.h"
-#include "qkv/trainer.h"
 #include "train/training.h"
 
-#include "config/config_keys.h"
 #include "core/memory.h"
 #include "core/system.h"
 #include "graph/internal.h"
 #include "metrics/metric.h"
 #include "processes/processes.h"
-#include "qkv/corpus.h"
-#include "qkv/model.h"
 
 #include <math.h>
 

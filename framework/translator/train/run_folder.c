@@ -1,8 +1,6 @@
 /* The run folder: lock, config, lines of metrics.jsonl. */
-#include "run/checkpoints.h"
 #include "train/training.h"
 
-#include "config/config_keys.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/system.h"

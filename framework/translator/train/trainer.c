@@ -1,13 +1,11 @@
 /* The training loop: updates, validations, reports and the end. */
 #include "train/training.h"
 
-#include "config/config_keys.h"
 #include "core/memory.h"
 #include "core/system.h"
 #include "graph/internal.h"
 
 #include "models/network.h"
-#include "qkv/model.h"
 
 #include <math.h>
 

@@ -3,13 +3,11 @@
 #include "data/corpus.h"
 #include "train/training.h"
 
-#include "core/exchange.h"
 #include "data/batch.h"
 #include "graph/internal.h"
 #include "models/network.h"
 #include "optimize/optimize.h"
 #include "processes/processes.h"
-#include "qkv/model.h"
 
 #include <math.h>
 
