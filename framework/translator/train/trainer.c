@@ -336,6 +336,7 @@ enum qkv_status qkv_train_measure(const struct qkv_config *config, int threads, 
     enum qkv_status status = finish_config(&training, &complete, error);
     *cost = (struct qkv_train_cost){0};
     if (!status) status = qkv_training_prepare(&training, error);
+    if (!status) status = qkv_training_choose_precision(&training, error);
     if (!status) status = time_updates(&training, seconds, cost, error);
     if (!status) {
         cost->parameters = qkv_parameters_total(&training.model->parameters);
