@@ -32,7 +32,8 @@ enum { ALLOCATIONS_OF_OPENING = 1900 };
 static const struct command COMMANDS[] = {
     {FAULT_TRAINING, "train c.yaml -q -j 1 -s training.model_dir=made/new -s training.ema=0.5 "
                      "-s training.keep_last_ckpts=1 -s testing.average=2"},
-    {FAULT_TRAINING, "train c.yaml -q -j 2 -s training.model_dir=half --resume"},
+    {FAULT_TRAINING,
+     "train c.yaml -q -j 2 -s training.model_dir=half --resume -s training.learning_rate=0.003"},
     {FAULT_TRAINING, "train c.yaml -q -j 1 -s data.train=half.prepared -s training.model_dir=half --resume"},
     {FAULT_TRAINING, "train c.yaml -q -j 1 -s training.from=run -s training.model_dir=made/new"},
     {FAULT_READING, "compare one.json"},

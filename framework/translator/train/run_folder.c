@@ -258,6 +258,16 @@ static bool keeps_average(struct training *training, const cJSON *line)
     return true;
 }
 
+/* Whether the last checkpoint was saved after the change of the learning rate that a line describes. */
+static bool has_rate(const struct training *training, const cJSON *line)
+{
+    const cJSON *update = cJSON_GetObjectItemCaseSensitive(line, "update"),
+                *rate = cJSON_GetObjectItemCaseSensitive(line, "rate");
+    return cJSON_IsNumber(update) && cJSON_IsNumber(rate) &&
+           (update->valuedouble < (double)training->progress.update ||
+            fabs(rate->valuedouble - training->rate.before) <= 0);
+}
+
 /* Copies the lines up to the current update, but the line of an average only if that is kept. Sets seconds_before. Returns 0
  * or an errno. */
 static int copy_metrics(struct training *training, FILE *from, FILE *to)
@@ -271,7 +281,8 @@ static int copy_metrics(struct training *training, FILE *from, FILE *to)
         if (!object && errno == ENOMEM) code = ENOMEM; /* cJSON does not say why it fails */
         const cJSON *update = cJSON_GetObjectItemCaseSensitive(object, "update");
         const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "kind"));
-        bool is_dropped = kind && !strcmp(kind, "average") && !keeps_average(training, object);
+        bool is_dropped = kind && ((!strcmp(kind, "average") && !keeps_average(training, object)) ||
+                                   (!strcmp(kind, "rate") && !has_rate(training, object)));
         if (!is_dropped && cJSON_IsNumber(update) &&
             update->valuedouble <= (double)training->progress.update) {
             const cJSON *seconds = cJSON_GetObjectItemCaseSensitive(object, "seconds");

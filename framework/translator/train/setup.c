@@ -511,8 +511,7 @@ static bool differ(double a, double b)
     return a < b || a > b;
 }
 
-/* Checks the keys that must not change. The learning rate is that of the checkpoint if the config has the one with which the run
- * began, and that of the config if the options say so. */
+/* Checks the keys that must not change. Takes the learning rate of the checkpoint where the config has another one by right. */
 static enum qkv_status restore_config(struct training *training, const struct qkv_state *state,
                                       const char *last, struct qkv_error *error)
 {
@@ -528,44 +527,38 @@ static enum qkv_status restore_config(struct training *training, const struct qk
          qkv_state_get_number(state, FIRST_RATE, &changed->first, &inner)))
         return qkv_error_set(error, "%s: %s", last, inner.message);
     if (training->options->new_rate || !differ(changed->given, changed->first)) *rate = changed->before;
-    enum qkv_precision *precision = &training->with_merges.training.precision;
-    const char *chosen = qkv_state_get(state, "config.training.precision");
-    if (*precision == QKV_PRECISION_AUTO && !(chosen && qkv_precision_find(chosen, precision)))
-        *precision = QKV_PRECISION_FLOAT32;
-    if (qkv_provenance_check(state, training->config, QKV_KEYS_FIXED_ON_RESUME, &training->source,
-                             &training->target, last, error))
-        return QKV_INVALID;
-    if (training->options->new_rate) *rate = changed->given;
-    if (differ(*rate, changed->before) && !(changed->first > 0)) changed->first = changed->before;
-    training->schedule.learning_rate = training->config->training.learning_rate;
-    training->schedule.factor = training->config->training.learning_rate_factor;
-    return QKV_OK;
+    return qkv_provenance_check(state, training->config, QKV_KEYS_FIXED_ON_RESUME, &training->source,
+                                &training->target, last, error);
 }
 
-/* Records a changed rate in last.safetensors and metrics.jsonl. Says which rate is not that of the config, or not that of the
- * checkpoint. */
-static enum qkv_status record_rate(struct training *training, struct qkv_error *error)
+/* Goes on with the rate of the config if the options say so, and says which rate is another than before or than in the config.
+ * metrics.jsonl is written first: its line is dropped on resuming if the checkpoint does not have the rate. */
+static enum qkv_status restore_rate(struct training *training, struct qkv_error *error)
 {
     const struct qkv_train_listener *listener = training->options->listener;
-    const struct changed_rate *changed = &training->rate;
-    const char *key;
-    const double rate = *rate_of(training, &key);
-    const bool is_new = differ(rate, changed->before);
+    struct changed_rate *changed = &training->rate;
+    const char *key, *text = NULL;
+    double *rate = rate_of(training, &key);
+    const bool differs = differ(*rate, changed->given), is_new = differs && training->options->new_rate;
     const int64_t update = training->progress.update;
-    if (!is_new && !differ(rate, changed->given)) return QKV_OK;
-    const char *text =
-        is_new ? qkv_arena_format(&training->arena, "%s is %g from update %lld on (before: %g)", key, rate,
-                                  (long long)update + 1, changed->before)
-               : qkv_arena_format(&training->arena, "%s is %g, which an earlier --resume set (config: %g)",
-                                  key, rate, changed->given);
+    if (is_new) *rate = changed->given;
+    training->schedule.learning_rate = training->config->training.learning_rate;
+    training->schedule.factor = training->config->training.learning_rate_factor;
+    if (!differs) return QKV_OK;
+    if (is_new)
+        text = qkv_arena_format(&training->arena, "%s is %g from update %lld on (before: %g)", key, *rate,
+                                (long long)update + 1, changed->before);
+    else
+        text = qkv_arena_format(&training->arena, "%s is %g, which an earlier --resume set (config: %g)", key,
+                                *rate, changed->given);
     if (!text) return qkv_no_memory(error);
     if (listener && listener->notice) listener->notice(listener->context, text);
     if (!is_new) return QKV_OK;
-    if (qkv_checkpoint_save_last(training, error)) return QKV_INVALID;
+    if (!(changed->first > 0)) changed->first = changed->before;
     struct log_line line = qkv_log_line("rate", update);
     qkv_log_number(&line, "before", changed->before);
-    qkv_log_number(&line, "rate", rate);
-    return qkv_log_write(training, &line, error);
+    qkv_log_number(&line, "rate", *rate);
+    return qkv_log_write(training, &line, error) ? QKV_INVALID : qkv_checkpoint_save_last(training, error);
 }
 
 static enum qkv_status restore(struct training *training, struct qkv_error *error)
@@ -624,7 +617,7 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
         if (restore(training, error) || qkv_run_folder_clear(training, error)) return QKV_INVALID;
         qkv_training_plan_epoch(training);
         if (qkv_checkpoints_restore(training, error) || qkv_notices_restore(training, error) ||
-            record_rate(training, error))
+            restore_rate(training, error))
             return QKV_INVALID;
         if (qkv_run_folder_write_format(training, error)) return QKV_INVALID;
         return qkv_run_folder_write_config(training, error);
