@@ -120,7 +120,7 @@ static enum qkv_status collect(struct viewer *v, struct qkv_attention_collector 
     report->precision = narrow_precision(v->pair.run.model);
     report->title = sentence_pair_title(&v->pair);
     if (measures_norms(measure)) report->value_name = "share of norms";
-    return report->title ? QKV_OK : qkv_error_set(error, "out of memory");
+    return QKV_OK;
 }
 
 /* Inserts the same maps of the untrained model before those of the trained one. */
@@ -129,8 +129,7 @@ static enum qkv_status add_untrained(struct viewer *v, struct qkv_attention_repo
 {
     struct qkv_attention_report all, one;
     int64_t count = learned->map_count;
-    struct qkv_attention_map *maps = qkv_arena_allocate(&v->pair.arena, (size_t)(2 * count) * sizeof *maps);
-    if (!maps) return qkv_error_set(error, "out of memory");
+    struct qkv_attention_map *maps = required(qkv_arena_array(&v->pair.arena, 2 * count, sizeof *maps));
     if (!v->untrained) v->untrained = sentence_pair_untrained(&v->pair, error);
     if (v->untrained && !v->untrained_collector) v->untrained_collector = make_collector(v->untrained, error);
     if (!v->untrained_collector || collect(v, v->untrained_collector, 0, &all, error)) return QKV_INVALID;

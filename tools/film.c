@@ -65,10 +65,8 @@ static enum qkv_status add_frame(struct film *film, int64_t update, double loss,
     if (status) return status;
     one.title = sentence_pair_title(&film->pair);
     /* This text is drawn below the title, next to the name of the map. */
-    one.model = isfinite(loss)
-                    ? qkv_arena_format(arena, "update %lld, training loss %.2f", (long long)update, loss)
-                    : qkv_arena_format(arena, "update %lld", (long long)update);
-    if (!one.title || !one.model) return qkv_error_set(error, "out of memory");
+    one.model = isfinite(loss) ? TEXT_IN(arena, "update %lld, training loss %.2f", (long long)update, loss)
+                               : TEXT_IN(arena, "update %lld", (long long)update);
     const struct qkv_format_options style = {.colormap = colormap, .maximum = 1, .missing = &film->missing};
     if (qkv_attention_render(&one, qkv_format_find("png"), &style, &bytes, &size, error)) return QKV_INVALID;
     film->frames[film->count++] = (struct animation_frame){bytes, size, FRAME_MILLISECONDS};
@@ -89,8 +87,7 @@ static enum qkv_status find_snapshots(struct film *film, struct qkv_error *error
 
 static enum qkv_status draw_frames(struct film *film, struct qkv_error *error)
 {
-    film->frames = calloc((size_t)film->snapshots, sizeof *film->frames);
-    if (!film->frames) return qkv_error_set(error, "out of memory");
+    film->frames = required(calloc((size_t)film->snapshots, sizeof *film->frames));
     for (int64_t i = 0; i < film->snapshots; i++) {
         double loss;
         enum qkv_status status = qkv_snapshot_load(&film->pair.run, film->updates[i], &loss, error);

@@ -83,16 +83,14 @@ static void note_tabs(const struct texts *texts)
 
 /* Splits a line at its tabs, in place. An empty column is a reference that the sentence does not have, as for sacreBLEU,
  * unless all its columns are empty. */
-static enum qkv_status split(struct texts *texts, struct qkv_error *error)
+static void split(struct texts *texts)
 {
     int64_t columns = 1;
     texts->count = 0;
     for (char *next = texts->references.line; next;) {
         if (texts->count == texts->capacity) {
             int64_t capacity = 2 * texts->capacity + 16;
-            const char **list = realloc(texts->list, (size_t)capacity * sizeof *list);
-            if (!list) return qkv_error_set(error, "%s: out of memory", texts->references.path);
-            texts->list = list;
+            texts->list = required(realloc(texts->list, (size_t)capacity * sizeof *texts->list));
             texts->capacity = capacity;
         }
         char *reference = next;
@@ -109,7 +107,6 @@ static enum qkv_status split(struct texts *texts, struct qkv_error *error)
     }
     if (!texts->fewest_columns || columns < texts->fewest_columns) texts->fewest_columns = columns;
     if (columns > texts->most_columns) texts->most_columns = columns;
-    return QKV_OK;
 }
 
 static enum qkv_status open_texts(struct texts *texts, char **operand, const struct option_list *against,
@@ -140,7 +137,10 @@ static enum qkv_status read_line(struct texts *texts, bool *found, struct qkv_er
         text_notes_add_translation(&texts->notes, outputs->line);
         texts->tabbed[i] += strchr(outputs->line, '\t') != NULL;
     }
-    if (*found) return split(texts, error);
+    if (*found) {
+        split(texts);
+        return QKV_OK;
+    }
     note_columns(texts);
     note_tabs(texts);
     return qkv_lines_check_read(&texts->outputs[0], error);

@@ -57,7 +57,7 @@ enum qkv_status bench_work_write(struct bench_work *work, int64_t count, const c
 /* The mean number of tokens of the source sentences, without </s>. */
 int64_t bench_work_length(const struct bench_work *work);
 
-/* Returns random words of a side (0: source), which the caller frees; NULL when there is no memory. */
+/* Returns random words of a side (0: source), which the caller frees. */
 int32_t *bench_random_words(const struct bench_work *work, int64_t count, int side);
 
 /* ---- measuring ---- */

@@ -39,7 +39,6 @@ static enum qkv_status translation_make(struct translation *t, const struct benc
     *t = (struct translation){.count = sentences, .workers = qkv_workers_new((int)options->threads, error)};
     if (!t->workers || set_precision(model, options->precision, error)) return QKV_INVALID;
     t->words = bench_random_words(work, sentences * length, 0);
-    if (!t->words) return qkv_error_set(error, "out of memory for random sentences");
     for (int64_t i = 0; i < sentences; i++) t->sources[i] = (struct qkv_ids){length, t->words + i * length};
     t->translator = qkv_translator_new(model, t->workers, error);
     if (!t->translator) return QKV_INVALID;

@@ -45,8 +45,7 @@ enum qkv_status bench_time(const struct bench_options *options, struct bench_res
                            enum qkv_status (*step)(void *context, int64_t i, struct qkv_error *error),
                            void *context, struct qkv_error *error)
 {
-    double *seconds = malloc((size_t)options->steps * sizeof *seconds);
-    if (!seconds) return qkv_error_set(error, "out of memory for %lld steps", (long long)options->steps);
+    double *seconds = required(malloc((size_t)options->steps * sizeof *seconds));
     enum qkv_status status = QKV_OK;
     int64_t warm_up = bench_warm_up(options);
     for (int64_t i = 0; i < warm_up && !status; i++) status = step(context, i, error);

@@ -38,15 +38,12 @@ static void record_node(void *context, const struct qkv_tensor *tensor, bool bac
     m->previous = bench_thread_seconds();
 }
 
-static enum qkv_status profiler_make(struct profiler *m, struct bench_work *work, int64_t shards,
-                                     struct qkv_error *error)
+static void profiler_make(struct profiler *m, struct bench_work *work, int64_t shards)
 {
     *m = (struct profiler){.training = &work->training, .shards = shards};
-    m->graph = qkv_graph_new(QKV_FLOAT32);
-    m->gradients = calloc((size_t)m->training->model->parameters.elements, sizeof(float));
-    if (!m->graph || !m->gradients) return qkv_error_set(error, "out of memory for gradients");
+    m->graph = required(qkv_graph_new(QKV_FLOAT32));
+    m->gradients = required(calloc((size_t)m->training->model->parameters.elements, sizeof(float)));
     qkv_graph_observe(m->graph, &(struct qkv_observer){record_node, m});
-    return QKV_OK;
 }
 
 static void profiler_release(struct profiler *m)
@@ -117,7 +114,7 @@ enum qkv_status bench_profile(struct bench_work *work, const struct bench_option
     int64_t steps = -2; /* the first are not timed */
     double ends = INFINITY;
     enum qkv_status status = bench_work_train(work, 1, options->shards, error);
-    if (!status) status = profiler_make(&m, work, options->shards ? options->shards : 2, error);
+    if (!status) profiler_make(&m, work, options->shards ? options->shards : 2);
     if (!status)
         status = qkv_parameters_set_precision(&work->training.model->parameters,
                                               work->config.training.precision, error);
@@ -141,7 +138,8 @@ static double count_operations(struct bench_work *work)
     struct profiler m;
     struct qkv_error error;
     double operations = 0;
-    if (!profiler_make(&m, work, 1, &error) && !profile_step(&m, 0, &error))
+    profiler_make(&m, work, 1);
+    if (!profile_step(&m, 0, &error))
         for (int op = 0; op < QKV_OP_COUNT; op++)
             operations += m.row[op].operations[0] + m.row[op].operations[1];
     profiler_release(&m);

@@ -84,14 +84,14 @@ int32_t *bench_random_words(const struct bench_work *work, int64_t count, int si
 {
     const struct qkv_random random = {.seed = 7, .step = (uint32_t)side, .stream = QKV_STREAM_CHECK};
     uint64_t size = (uint64_t)(work->vocabulary[side] - QKV_SPECIALS);
-    int32_t *words = malloc((size_t)count * sizeof *words);
-    for (int64_t i = 0; words && i < count; i++)
+    int32_t *words = required(malloc((size_t)count * sizeof *words));
+    for (int64_t i = 0; i < count; i++)
         words[i] = QKV_SPECIALS + (int32_t)qkv_random_below(random, (uint64_t)i, size);
     return words;
 }
 
 /* One batch of sentences of equal length. */
-static enum qkv_status make_random_text(struct bench_work *work, struct qkv_error *error)
+static enum qkv_status make_random_text(struct bench_work *work)
 {
     struct qkv_corpus *corpus = &work->training.train;
     struct qkv_corpus_side *sides[] = {&corpus->source, &corpus->target};
@@ -101,9 +101,7 @@ static enum qkv_status make_random_text(struct bench_work *work, struct qkv_erro
     for (int side = 0; side < 2; side++) {
         sides[side]->longest = length;
         sides[side]->ids = bench_random_words(work, count * length, side);
-        sides[side]->start = malloc((size_t)(count + 1) * sizeof *sides[side]->start);
-        if (!sides[side]->ids || !sides[side]->start)
-            return qkv_error_set(error, "out of memory for random sentences");
+        sides[side]->start = required(malloc((size_t)(count + 1) * sizeof *sides[side]->start));
         for (int64_t i = 0; i <= count; i++) sides[side]->start[i] = i * length;
     }
     return QKV_OK;
@@ -124,7 +122,7 @@ enum qkv_status bench_work_make(struct bench_work *work, const struct bench_opti
         qkv_precision_find(options->precision, &settings->precision);
     enum qkv_status status =
         work->shape && !options->text
-            ? make_random_text(work, error)
+            ? make_random_text(work)
             : read_text(work, options->text ? options->text : work->config.data.train, error);
     if (status) return status;
     training->model =

@@ -187,8 +187,7 @@ static enum qkv_status split(struct init *init, struct qkv_error *error)
     const struct qkv_pairs_parts wanted = {options.dev == NOT_GIVEN ? part : options.dev,
                                            options.test == NOT_GIVEN ? part : options.test,
                                            (uint64_t)options.seed};
-    init->part = malloc((size_t)count * sizeof *init->part);
-    if (!init->part) return qkv_error_set(error, "%s: out of memory", init->pairs.path[0]);
+    init->part = required(malloc((size_t)count * sizeof *init->part));
     if (qkv_pairs_split(&init->pairs, wanted, init->part, error)) return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) init->count[init->part[i]]++;
     return QKV_OK;

@@ -91,8 +91,8 @@ static enum qkv_status choose_lengths(struct init *init, struct qkv_bpe *const b
 {
     struct init_plan *plan = &init->plan;
     int64_t count = init->pairs.count, training = init->count[QKV_PAIRS_TRAIN], left_out = 0;
-    int64_t *length = malloc(2 * (size_t)count * sizeof *length);
-    enum qkv_status status = length ? QKV_OK : qkv_error_set(error, "out of memory");
+    int64_t *length = required(malloc(2 * (size_t)count * sizeof *length));
+    enum qkv_status status = QKV_OK;
     for (int side = 0; side < 2 && !status; side++) {
         struct qkv_text_config text = text_of(init, side);
         text.bpe = bpe[side];

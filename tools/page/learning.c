@@ -88,7 +88,8 @@ static enum qkv_status add_heads(struct learning *learning, struct qkv_error *er
     JSON_NUMBERS(root, {"loss", heads->loss}, {"bleu", heads->bleu});
     cJSON *array = cJSON_AddArrayToObject(root, "heads");
     for (int64_t i = 0; i < heads->count; i++) add_head(array, &heads->heads[i]);
-    return page_add_json(learning->page, "id=\"heads-data\"", root, error);
+    page_add_json(learning->page, "id=\"heads-data\"", root);
+    return QKV_OK;
 }
 
 /* ---- moments of training ---- */
@@ -221,9 +222,9 @@ static enum qkv_status add_snapshot(const struct learning *learning, int64_t upd
     if (qkv_run_pack_parameters(run, learning->options->numbers, &bytes, &size, &inner))
         return qkv_error_set(error, "%s: snapshot-%lld: %s: keep all digits with --numbers float32",
                              run->path, (long long)update, inner.message);
-    enum qkv_status status = page_add_data(learning->page, "class=\"snapshot-data\"", bytes, size, error);
+    page_add_data(learning->page, "class=\"snapshot-data\"", bytes, size);
     free(bytes);
-    return status ? status : add_moment(learning, update, training_loss(learning, update, loss), error);
+    return add_moment(learning, update, training_loss(learning, update, loss), error);
 }
 
 static enum qkv_status add_moments(const struct learning *learning, struct qkv_error *error)
@@ -262,10 +263,7 @@ enum qkv_status page_add_learning(struct page *page, struct qkv_run *run, const 
                                 .training = cJSON_AddArrayToObject(root, "training")};
     enum qkv_status status = options->pairs ? add_heads(&learning, error) : QKV_OK;
     if (!status) status = add_moments(&learning, error);
-    if (!status)
-        status = page_add_json(page, "id=\"learning-data\"", root, error);
-    else
-        cJSON_Delete(root);
+    page_add_json(page, "id=\"learning-data\"", root);
     qkv_measured_heads_release(&learning.heads);
     qkv_corpus_release(&learning.corpus);
     return status;

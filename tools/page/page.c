@@ -31,8 +31,7 @@ static enum qkv_status first_sentence(struct qkv_run *run, const char *path, con
         &pairs, path, languages, (struct qkv_pair_lines_options){.third_column = true}, &inner);
     if (!status) {
         status = qkv_pair_lines_next(&pairs, &texts, &found, &inner);
-        if (!status && found && !(*sentence = qkv_arena_string(&run->arena, texts.source)))
-            status = qkv_error_set(&inner, "out of memory for the page");
+        if (!status && found) *sentence = TEXT_IN(&run->arena, "%s", texts.source);
         qkv_pair_lines_close(&pairs);
     }
     return status
@@ -55,15 +54,15 @@ static enum qkv_status add_opening_sentence(struct page *page, struct qkv_run *r
 static const char *stack_summary(struct qkv_arena *arena, const char *name,
                                  const struct qkv_stack_config *stack)
 {
-    const char *layers = qkv_arena_format(arena, "%s of %lld %slayer%s", name, (long long)stack->num_layers,
-                                          stack->type == QKV_NETWORK_TRANSFORMER ? "" : "recurrent ",
-                                          stack->num_layers == 1 ? "" : "s");
-    if (!layers || stack->type != QKV_NETWORK_TRANSFORMER) return layers;
-    return qkv_arena_format(arena, "%s with %lld head%s", layers, (long long)stack->num_heads,
-                            stack->num_heads == 1 ? "" : "s");
+    const char *layers = TEXT_IN(arena, "%s of %lld %slayer%s", name, (long long)stack->num_layers,
+                                 stack->type == QKV_NETWORK_TRANSFORMER ? "" : "recurrent ",
+                                 stack->num_layers == 1 ? "" : "s");
+    if (stack->type != QKV_NETWORK_TRANSFORMER) return layers;
+    return TEXT_IN(arena, "%s with %lld head%s", layers, (long long)stack->num_heads,
+                   stack->num_heads == 1 ? "" : "s");
 }
 
-/* One line about the model; "" when there is no memory. */
+/* One line about the model. */
 static const char *model_summary(struct qkv_run *run, bool float32)
 {
     struct qkv_arena *arena = &run->arena;
@@ -72,12 +71,10 @@ static const char *model_summary(struct qkv_run *run, bool float32)
     int64_t update;
     const char *trained = qkv_state_get_count(&run->state, "train.update", &update, NULL)
                               ? ""
-                              : qkv_arena_format(arena, ", trained for %lld updates", (long long)update);
-    if (!encoder || !decoder || !trained) return "";
-    const char *summary = qkv_arena_format(arena, "%s, %s; %lld parameters in %s%s", encoder, decoder,
-                                           (long long)qkv_parameters_total(&run->model->parameters),
-                                           float32 ? "float32" : "half precision", trained);
-    return summary ? summary : "";
+                              : TEXT_IN(arena, ", trained for %lld updates", (long long)update);
+    return TEXT_IN(arena, "%s, %s; %lld parameters in %s%s", encoder, decoder,
+                   (long long)qkv_parameters_total(&run->model->parameters),
+                   float32 ? "float32" : "half precision", trained);
 }
 
 static enum qkv_status add_run(struct page *page, const char *path, struct qkv_error *error)
@@ -94,7 +91,7 @@ static enum qkv_status add_run(struct page *page, const char *path, struct qkv_e
     if (status)
         qkv_error_set(error, "%s: %s%s", run.checkpoint, inner.message,
                       float32 ? "" : ": keep all digits with --numbers float32");
-    if (!status) status = page_add_data(page, "id=\"model-data\"", model, size, error);
+    if (!status) page_add_data(page, "id=\"model-data\"", model, size);
     free(model);
     if (!status) status = add_opening_sentence(page, &run, error);
     if (!status) page_add_text(page, "id=\"model-summary\"", model_summary(&run, float32));
@@ -166,7 +163,7 @@ static enum qkv_status add_scene(FILE *block, cJSON *list, const char *path, con
     cJSON_AddStringToObject(object, "about", scene.about);
     cJSON_AddNumberToObject(object, "seed", (double)scene.random.seed);
     cJSON_AddBoolToObject(object, "isRandom", is_random);
-    if (!qkv_scene_pass(&scene, add, block, arena)) return qkv_error_set(error, "out of memory for the page");
+    if (!qkv_scene_pass(&scene, add, block, arena)) required(NULL);
     return QKV_OK;
 }
 
@@ -178,8 +175,7 @@ static enum qkv_status add_scenes(struct page *page, int count, char **files, st
     struct qkv_arena arena = {0};
     char *bytes = NULL;
     size_t size;
-    FILE *block = open_memstream(&bytes, &size);
-    if (!block) return qkv_error_set(error, "out of memory for the page");
+    FILE *block = required(open_memstream(&bytes, &size));
     cJSON *list = cJSON_CreateArray();
     enum qkv_status status = QKV_OK;
     int64_t total = count;
@@ -189,12 +185,11 @@ static enum qkv_status add_scenes(struct page *page, int count, char **files, st
         const struct page_scene built_in = count ? (struct page_scene){files[i], NULL, NULL} : *page_scene(i);
         status = add_scene(block, list, built_in.file, built_in.text, built_in.tutorial, &arena, error);
     }
-    if (fclose(block) && !status) status = qkv_error_set(error, "out of memory for the page");
-    if (!status) status = page_add_data(page, "id=\"model-data\"", bytes, size, error);
+    if (fclose(block)) required(NULL);
+    if (!status) page_add_data(page, "id=\"model-data\"", bytes, size);
     free(bytes);
     qkv_arena_release(&arena);
-    if (!status) return page_add_json(page, "id=\"scenes-data\"", list, error);
-    cJSON_Delete(list);
+    page_add_json(page, "id=\"scenes-data\"", list);
     return status;
 }
 
@@ -247,9 +242,9 @@ static int run(int operands, char **operand)
     struct page page = {0};
     bool is_run = operands == 1 && is_run_folder(operand[0]);
     if (!is_run && check_scenes(operands, operand)) return QKV_INVALID;
-    enum qkv_status status = page_begin(&page, &error);
-    if (!status)
-        status = is_run ? add_run(&page, operand[0], &error) : add_scenes(&page, operands, operand, &error);
+    page_begin(&page);
+    enum qkv_status status =
+        is_run ? add_run(&page, operand[0], &error) : add_scenes(&page, operands, operand, &error);
     if (!status) status = page_write(&page, output, &error);
     page_release(&page);
     return conclude(status, &error);

@@ -6,8 +6,6 @@
 
 #include "run/packed_run.h"
 
-struct cJSON;
-
 /* ---- write.c ---- */
 
 /* A page under way. Caller's storage, all zero at first. */
@@ -22,15 +20,12 @@ struct page {
 bool page_is_built(void);
 
 /* Begins with the HTML up to the engine, and the engine. */
-enum qkv_status page_begin(struct page *page, struct qkv_error *error);
+void page_begin(struct page *page);
 
-/* Adds a script element with these attributes, which browsers do not run: compressed bytes, a text, or JSON, which is freed
- * even after a failure. */
-enum qkv_status page_add_data(struct page *page, const char *attributes, const void *bytes, size_t size,
-                              struct qkv_error *error);
+/* Adds a script element with these attributes, which browsers do not run: compressed bytes, a text, or JSON, which is freed. */
+void page_add_data(struct page *page, const char *attributes, const void *bytes, size_t size);
 void page_add_text(struct page *page, const char *attributes, const char *text);
-enum qkv_status page_add_json(struct page *page, const char *attributes, struct cJSON *json,
-                              struct qkv_error *error);
+void page_add_json(struct page *page, const char *attributes, struct cJSON *json);
 
 /* Writes the page to a file, whose name it prints to standard error, or to standard output ("-"). After a failure, the file
  * does not exist, or is unchanged if it existed before. */

@@ -84,16 +84,13 @@ static void add_script(struct page *page, const char *attributes, const unsigned
     fputs("</script>\n", file);
 }
 
-enum qkv_status page_add_data(struct page *page, const char *attributes, const void *bytes, size_t size,
-                              struct qkv_error *error)
+void page_add_data(struct page *page, const char *attributes, const void *bytes, size_t size)
 {
     uLongf compressed_size = compressBound(size);
-    unsigned char *compressed = malloc(compressed_size);
-    bool done =
-        compressed && compress2(compressed, &compressed_size, bytes, size, Z_BEST_COMPRESSION) == Z_OK;
-    if (done) add_script(page, attributes, compressed, compressed_size);
+    unsigned char *compressed = required(malloc(compressed_size));
+    if (compress2(compressed, &compressed_size, bytes, size, Z_BEST_COMPRESSION) != Z_OK) required(NULL);
+    add_script(page, attributes, compressed, compressed_size);
     free(compressed);
-    return done ? QKV_OK : qkv_error_set(error, "out of memory for the page");
 }
 
 void page_add_text(struct page *page, const char *attributes, const char *text)
@@ -101,32 +98,30 @@ void page_add_text(struct page *page, const char *attributes, const char *text)
     add_script(page, attributes, (const unsigned char *)text, strlen(text));
 }
 
-enum qkv_status page_add_json(struct page *page, const char *attributes, cJSON *json, struct qkv_error *error)
+void page_add_json(struct page *page, const char *attributes, cJSON *json)
 {
-    char *text = cJSON_PrintUnformatted(json);
+    char *text = required(cJSON_PrintUnformatted(json));
     cJSON_Delete(json);
-    if (text) page_add_text(page, attributes, text);
+    page_add_text(page, attributes, text);
     cJSON_free(text);
-    return text ? QKV_OK : qkv_error_set(error, "out of memory for the page");
 }
 
 /* ---- the page ---- */
 
-enum qkv_status page_begin(struct page *page, struct qkv_error *error)
+void page_begin(struct page *page)
 {
     const char *html = (const char *)qkv_page_html_begin, *place = strstr(html, PLACE);
     QKV_BUG(!place, "the page has no place for the engine");
     page->rest = place + sizeof PLACE - 1;
-    page->file = open_memstream(&page->text, &page->size);
-    if (!page->file) return qkv_error_set(error, "out of memory for the page");
+    page->file = required(open_memstream(&page->text, &page->size));
     fwrite(html, 1, (size_t)(place - html), page->file);
-    return page_add_data(page, "id=\"engine-data\"", qkv_page_engine_begin, ENGINE_SIZE, error);
+    page_add_data(page, "id=\"engine-data\"", qkv_page_engine_begin, ENGINE_SIZE);
 }
 
 enum qkv_status page_write(struct page *page, const char *output, struct qkv_error *error)
 {
     fputs(page->rest, page->file);
-    if (fflush(page->file)) return qkv_error_set(error, "out of memory for the page");
+    if (fflush(page->file)) required(NULL);
     if (!strcmp(output, "-")) {
         fwrite(page->text, 1, page->size, stdout);
         return QKV_OK;

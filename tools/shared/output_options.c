@@ -67,9 +67,8 @@ static enum qkv_status write_numbered(const struct output *output, const char *b
     size_t stem = dot ? (size_t)(dot - path) : strlen(path);
     struct qkv_arena arena = {0};
     const char *numbered =
-        qkv_arena_format(&arena, "%.*s.%lld%s", (int)stem, path, (long long)output->number, path + stem);
-    enum qkv_status status =
-        numbered ? write_file(output, numbered, bytes, size, error) : qkv_error_set(error, "out of memory");
+        TEXT_IN(&arena, "%.*s.%lld%s", (int)stem, path, (long long)output->number, path + stem);
+    enum qkv_status status = write_file(output, numbered, bytes, size, error);
     qkv_arena_release(&arena);
     return status;
 }
@@ -127,8 +126,8 @@ const char *attention_title(const struct qkv_model *model, const char *source, c
     char heads[1024];
     bool has_silent = *list_silent_heads(model, heads, sizeof heads);
     const char *precision = narrow_precision(model);
-    return qkv_arena_format(arena, "%s → %s%s%s%s%s", source, target, has_silent ? ", without " : "", heads,
-                            precision ? ", in " : "", precision ? precision : "");
+    return TEXT_IN(arena, "%s → %s%s%s%s%s", source, target, has_silent ? ", without " : "", heads,
+                   precision ? ", in " : "", precision ? precision : "");
 }
 
 /* Prints the maps of the pair that the collector has. */
@@ -159,11 +158,9 @@ enum qkv_status print_cross_attention(const struct qkv_run *run, const struct cr
 {
     struct qkv_arena arena = {0};
     const char *title = attention_title(run->model, drawn->source, drawn->target, &arena);
-    if (title && drawn->names_run) title = qkv_arena_format(&arena, "%s, attention of %s", title, run->path);
+    if (drawn->names_run) title = TEXT_IN(&arena, "%s, attention of %s", title, run->path);
     struct qkv_attention_collector *collector = qkv_attention_collector_new(run->model, error);
-    enum qkv_status status = collector ? QKV_OK : QKV_INVALID;
-    if (!status && !title) status = qkv_error_set(error, "out of memory");
-    if (!status) status = print_maps(collector, drawn, title, &arena, error);
+    enum qkv_status status = collector ? print_maps(collector, drawn, title, &arena, error) : QKV_INVALID;
     qkv_attention_collector_free(collector);
     qkv_arena_release(&arena);
     return status;

@@ -24,9 +24,7 @@ enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
 /* "<stdin>", or "<stdin>:3" if standard input has several sentences. */
 static const char *place_of(struct sentence_pair *v)
 {
-    const char *place =
-        v->number ? qkv_arena_format(&v->arena, "<stdin>:%lld", (long long)v->number) : "<stdin>";
-    return place ? place : "<stdin>";
+    return v->number ? TEXT_IN(&v->arena, "<stdin>:%lld", (long long)v->number) : "<stdin>";
 }
 
 /* Reads the next line of standard input that is not blank. */
@@ -48,8 +46,7 @@ static enum qkv_status next_line(struct sentence_pair *v, bool *found, struct qk
     if (!*found) return QKV_OK;
     if (*v->late.message) return qkv_error_set(error, "%s", v->late.message);
     int64_t number = v->lines.number;
-    v->source_text = qkv_arena_string(&v->arena, v->lines.line);
-    if (!v->source_text) return qkv_error_set(error, "out of memory");
+    v->source_text = TEXT_IN(&v->arena, "%s", v->lines.line);
     if (read_line(v, &v->late)) v->has_next = true; /* the error is reported after the present line */
     v->number = first && !v->has_next ? 0 : number;
     return QKV_OK;
@@ -75,21 +72,20 @@ static enum qkv_status translate(struct sentence_pair *v, struct qkv_error *erro
     struct qkv_search_options options = qkv_search_options_from_config(&v->run.config.testing);
     if (v->options->beam) options.beam_size = v->options->beam;
     struct qkv_batch_view view;
-    if (!v->decoding) v->decoding = qkv_decoding_new(v->run.model);
-    if (!v->decoding) return qkv_error_set(error, "out of memory");
+    if (!v->decoding) v->decoding = required(qkv_decoding_new(v->run.model));
     if (qkv_batch_make(&v->batch, 1, &v->pair.source, NULL, error)) return QKV_INVALID;
     qkv_batch_shard(&v->batch, 0, 1, &view);
     enum qkv_status status = qkv_search(v->decoding, &view, &options, &v->translations, error);
     if (status) return status;
     const struct qkv_hypothesis *best = &v->translations.best[0];
-    const char **tokens = qkv_vocabulary_tokens(&v->run.target, best->length, best->ids, &v->arena);
-    if (!tokens) return qkv_error_set(error, "out of memory");
+    const char **tokens =
+        required((void *)qkv_vocabulary_tokens(&v->run.target, best->length, best->ids, &v->arena));
     v->pair.target = (struct qkv_ids){best->length, best->ids};
     v->pair.target_tokens = tokens;
     v->pair.unfinished = !best->finished;
-    v->target_text = qkv_detokenize(&v->run.config.data.trg, best->length, tokens, &v->arena);
-    v->words.target = qkv_token_words(&v->run.config.data.trg, best->length, tokens, &v->arena);
-    if (!v->target_text || !v->words.target) return qkv_error_set(error, "out of memory");
+    v->target_text = required(qkv_detokenize(&v->run.config.data.trg, best->length, tokens, &v->arena));
+    v->words.target =
+        required((void *)qkv_token_words(&v->run.config.data.trg, best->length, tokens, &v->arena));
     if (v->options->quiet) return QKV_OK;
     print_plain(stderr, v->target_text);
     fputs(best->finished ? "\n" : " (incomplete: stopped at the longest output)\n", stderr);
@@ -104,8 +100,7 @@ enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence
     v->pair = (struct qkv_attention_pair){0};
     if (!strcmp(sentence, "-")) {
         if (next_line(v, found, error)) return QKV_INVALID;
-        if (*found && v->number) what = qkv_arena_format(&v->arena, "%s: the sentence", place_of(v));
-        if (!what) return qkv_error_set(error, "out of memory");
+        if (*found && v->number) what = TEXT_IN(&v->arena, "%s: the sentence", place_of(v));
     } else {
         *found = v->source_text != sentence;
         v->source_text = sentence;
