@@ -193,13 +193,13 @@ Test(explain_run, is_brief_as_text_unless_full)
     /* One head of width 64: its first row, in blocks. */
     train("encoder: {num_heads: 1}, decoder: {num_heads: 1, num_layers: 1}", 1);
     text = run_ok("qkv explain run " THREE);
-    cr_expect(shows(text, "row 1 of [4, 64]\n") && lacks(text, "…") && lacks(text, "⋮"));
+    cr_expect(shows(text, "1 row of [4, 64]\n") && lacks(text, "…") && lacks(text, "⋮"));
     cr_expect_eq(numbers_of(text, "queries", "uno", numbers), 64);
     cr_expect_eq(numbers_of(text, "queries", "dos", numbers), 0);
     for (int versus = 0; versus < 2; versus++) {
         text = run_ok("qkv explain run " THREE " --follow tres%s", versus ? " --versus random" : "");
         cr_expect(shows(text, "  queries   Q = X W_Q + b_Q") && shows(text, " [1, 64]\n"));
-        cr_expect(lacks(text, "row 1 of [1"));
+        cr_expect(lacks(text, "1 row of [1"));
     }
     int lines = 0;
     for (const char *c = text = run_ok("qkv explain run " THREE); (c = strchr(c, '\n')); c++) lines++;

@@ -195,34 +195,25 @@ static void append_band(const struct format_job *job, const struct table *tables
 /* Appends a text, broken into lines at spaces. */
 static void append_wrapped(const struct format_job *job, const char *text, int indent, struct bytes *out)
 {
-    int used = 0, width = (int)job->options.width;
+    int used = 0;
     const char *at = qkv_display_paragraph(job->arena, text);
     if (!at) out->failed = true;
     while (at && *at) {
         size_t length = strcspn(at, " \n");
-        char word[256];
-        snprintf(word, sizeof word, "%.*s", (int)length, at);
-        int columns = qkv_cell_width(word);
-        if (used && used + 1 + columns > width - indent) {
-            qkv_bytes_text(out, "\n");
-            used = 0;
-        }
-        if (used)
-            qkv_bytes_text(out, " ");
-        else
-            qkv_cell_spaces(out, indent);
+        const char *word = qkv_arena_format(job->arena, "%.*s", (int)length, at);
+        if (!word) out->failed = true;
+        int columns = word ? qkv_cell_width(word) : 0;
+        bool fits = used && indent + used + 1 + columns <= job->options.width;
+        if (used && !fits) qkv_bytes_text(out, "\n");
+        qkv_cell_spaces(out, fits ? 1 : indent);
         qkv_bytes_append(out, at, length);
-        used += (used > 0) + columns;
-        at += length;
-        while (*at == ' ' || *at == '\n') {
-            if (*at == '\n' && used) {
-                qkv_bytes_text(out, "\n");
-                used = 0;
-            }
-            at++;
-        }
+        used = (fits ? used + 1 : 0) + columns;
+        at += length + strspn(at + length, " ");
+        if (*at && *at != '\n') continue;
+        qkv_bytes_text(out, "\n");
+        used = 0;
+        at += strspn(at, " \n");
     }
-    if (used) qkv_bytes_text(out, "\n");
 }
 
 /* Appends the heading of a step: " 8  scores   S = Q Kᵀ                          [4, 4]". A formula that would move the
@@ -239,12 +230,9 @@ static void append_title(const struct format_job *job, int64_t at, int64_t rows,
         return;
     }
     qkv_step_shape(&job->explanations[0], step, complete);
-    if (rows == step->rows)
-        snprintf(shape, sizeof shape, "%s", complete);
-    else if (rows == 1)
-        snprintf(shape, sizeof shape, "row 1 of %s", complete);
-    else
-        snprintf(shape, sizeof shape, "rows 1 to %lld of %s", (long long)rows, complete);
+    snprintf(shape, sizeof shape, "%s", complete);
+    if (rows < step->rows)
+        snprintf(shape, sizeof shape, "%lld row%s of %s", (long long)rows, rows == 1 ? "" : "s", complete);
     snprintf(number, sizeof number, "%2lld", (long long)at + 1);
     int used = (int)strlen(number) + 2 + qkv_cell_width(title);
     qkv_bytes_format(out, "%s%s  %s%s", colors ? "\033[1m" : "", number, title, colors ? "\033[0m" : "");
