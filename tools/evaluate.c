@@ -229,16 +229,12 @@ static enum qkv_status write_log_probs(const struct evaluation *e, struct qkv_er
 
 /* ---- evaluating ---- */
 
-/* True when translations are joined to text as people write it, if the training text was. */
-static bool joins_text(const struct qkv_text_config *text)
-{
-    return text->split_punctuation && text->level != QKV_LEVEL_CHAR;
-}
-
-/* Scores the translations as the options ask: all together, and by length. */
+/* Scores the translations as the options ask: all together, and by length. They are joined to text as people write it if the
+ * training text was. */
 static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
+    const struct qkv_text_config *trg = &e->run.config.data.trg;
     struct text_notes notes = {0};
     for (int64_t i = 0; !status && i < e->corpus.count; i++) {
         const char *reference = qkv_corpus_target(&e->corpus, i);
@@ -250,7 +246,7 @@ static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error
         if (!status && step) status = add_to_class(e, &score, translation, reference, error);
     }
     note_cut(e->scorer.counts.cut, e->scorer.counts.translated);
-    if (!status) text_notes_print(&notes, &e->scorer, joins_text(&e->run.config.data.trg));
+    if (!status) text_notes_print(&notes, &e->scorer, trg->split_punctuation && trg->level != QKV_LEVEL_CHAR);
     return status;
 }
 
@@ -364,24 +360,22 @@ static void add_silent_heads(cJSON *object, const struct qkv_model *model)
 static void print_json(const struct evaluation *e)
 {
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "run", e->run.config.name);
-    cJSON_AddNumberToObject(object, "parameters", (double)qkv_parameters_total(&e->run.model->parameters));
-    if (e->tokens_per_second > 0)
-        cJSON_AddNumberToObject(object, "training_tokens_per_second", e->tokens_per_second);
-    cJSON_AddNumberToObject(object, "training_max_length", (double)e->run.config.data.src.max_length);
-    cJSON_AddStringToObject(object, "checkpoint", e->run.checkpoint);
+    JSON_TEXTS(object, {"run", e->run.config.name});
+    JSON_NUMBERS(object, {"parameters", (double)qkv_parameters_total(&e->run.model->parameters)});
+    if (e->tokens_per_second > 0) JSON_NUMBERS(object, {"training_tokens_per_second", e->tokens_per_second});
+    JSON_NUMBERS(object, {"training_max_length", (double)e->run.config.data.src.max_length});
+    JSON_TEXTS(object, {"checkpoint", e->run.checkpoint});
     if (e->ensemble.models.count > 1) {
         cJSON *others = cJSON_AddArrayToObject(object, "with");
         for (int64_t i = 1; i < e->ensemble.models.count; i++)
             cJSON_AddItemToArray(others, cJSON_CreateString(e->ensemble.others[i - 1].checkpoint));
     }
     if (!no_translation) cJSON_AddNumberToObject(object, "beam_size", (double)e->beam_size);
-    cJSON_AddStringToObject(object, "test", e->test);
-    if (narrow_precision(e->run.model))
-        cJSON_AddStringToObject(object, "precision", narrow_precision(e->run.model));
+    JSON_TEXTS(object, {"test", e->test});
+    if (narrow_precision(e->run.model)) JSON_TEXTS(object, {"precision", narrow_precision(e->run.model)});
     if (search_options.without.count) add_silent_heads(object, e->run.model);
-    cJSON_AddNumberToObject(object, "sentences", (double)e->scorer.counts.sentences);
-    cJSON_AddNumberToObject(object, "tokens", (double)e->scorer.counts.tokens);
+    JSON_NUMBERS(object, {"sentences", (double)e->scorer.counts.sentences},
+                 {"tokens", (double)e->scorer.counts.tokens});
     scorer_json(&e->scorer, object);
     if (step) cJSON_AddItemToObject(object, "by_length", classes_json(e));
     if (e->alignment.count) cJSON_AddItemToObject(object, "alignment", alignment_json(&e->alignment));

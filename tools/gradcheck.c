@@ -39,12 +39,6 @@ static void format_index(const struct qkv_check_row *row, char *text, size_t siz
     if (used < size) snprintf(text + used, size - used, "]");
 }
 
-/* Some rows only pass or fail; others compare numbers. */
-static bool has_numbers(const struct qkv_check_row *row)
-{
-    return row->error > 0 || fabs(row->analytic) > 0 || fabs(row->numeric) > 0 || row->shape.rank;
-}
-
 /* The gradient is below the noise of finite differences, and its relative error means nothing. */
 static bool is_noise(const struct qkv_check_row *row)
 {
@@ -80,7 +74,8 @@ static void print_row(const struct qkv_check_row *row, const char *name, int whe
     char where[64], checked[32], error[32] = "", bound[32] = "", analytic[32] = "", numeric[32] = "";
     format_index(row, where, sizeof where);
     snprintf(checked, sizeof checked, "%lld", (long long)row->checked);
-    if (has_numbers(row)) {
+    if (row->error > 0 || fabs(row->analytic) > 0 || fabs(row->numeric) > 0 ||
+        row->shape.rank) { /* compares numbers */
         snprintf(analytic, sizeof analytic, "%.2e", row->analytic);
         snprintf(numeric, sizeof numeric, "%.2e", row->numeric);
         if (row->bound > 0) snprintf(bound, sizeof bound, "%.1e", row->bound);

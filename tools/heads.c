@@ -38,17 +38,13 @@ static bool has_measure(const struct heads *h, int m)
     return false;
 }
 
-static bool is_change(int m)
-{
-    return m == QKV_HEAD_LOSS || m == QKV_HEAD_BLEU;
-}
-
 /* ---- text ---- */
 
 static const char *number_text(int m, double value, char text[32])
 {
     const struct qkv_head_measure_info *info = info_of(m);
-    snprintf(text, 32, is_change(m) ? "%+.*f" : "%.*f", info->digits, info->factor * value);
+    snprintf(text, 32, m == QKV_HEAD_LOSS || m == QKV_HEAD_BLEU ? "%+.*f" : "%.*f", info->digits,
+             info->factor * value);
     return isnan(value) ? "-" : text;
 }
 

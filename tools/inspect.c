@@ -322,8 +322,8 @@ static void print_json(struct inspection *inspection)
     for (int64_t f = 0; f < inspection->file_count; f++) {
         cJSON *file = cJSON_CreateObject();
         cJSON_AddItemToArray(files, file);
-        cJSON_AddStringToObject(file, "name", inspection->files[f].name);
-        cJSON_AddNumberToObject(file, "bytes", (double)inspection->files[f].bytes);
+        JSON_TEXTS(file, {"name", inspection->files[f].name});
+        JSON_NUMBERS(file, {"bytes", (double)inspection->files[f].bytes});
     }
     add_parameters(root, &inspection->run.model->parameters);
     json_print(root);

@@ -284,11 +284,6 @@ static int print_unexpected(const struct command *command, const char *last, int
                                  : "");
 }
 
-static bool takes_run(const struct command_operand *first)
-{
-    return first->completes == VALUE_RUN || first->completes == VALUE_CONFIG_OR_RUN;
-}
-
 static bool is_run(const char *folder)
 {
     char config[PATH_MAX];
@@ -308,8 +303,9 @@ static int check_operands(const struct command *command, int count, char **opera
         repeated = repeated || o->repeated;
         last = o->name;
     }
-    if (max > 1 && count > 1 && takes_run(command->operands) && access(operand[0], F_OK) &&
-        is_run(operand[1]))
+    if (max > 1 && count > 1 &&
+        (command->operands->completes == VALUE_RUN || command->operands->completes == VALUE_CONFIG_OR_RUN) &&
+        access(operand[0], F_OK) && is_run(operand[1]))
         return print_usage_error(command, "'%s' is no run, but %s is: RUN comes first", operand[0],
                                  operand[1]);
     if (count > max && !repeated) return print_unexpected(command, last, max, count, operand);

@@ -62,11 +62,6 @@ static const char *last_part(struct qkv_arena *arena, const char *path, size_t l
 
 static const char WITH[] = ", with "; /* before a further run of an ensemble */
 
-static bool same_run(const struct compared_run *run, const char *name, const char *folder)
-{
-    return run->folder && folder ? qkv_is_same_file(run->folder, folder) : !strcmp(run->name, name);
-}
-
 /* The validations of a run, whose system is "", go with any of its checkpoints, but not with an ensemble. */
 static bool same_system(const char *a, const char *b)
 {
@@ -101,7 +96,8 @@ static struct compared_run *find_or_add_run(struct comparison *c, const char *pa
     int in_set = -1;
     for (int i = 0; i < c->runs; i++) {
         struct compared_run *run = &c->run[i];
-        if (!same_run(run, name, folder)) continue;
+        if (run->folder && folder ? !qkv_is_same_file(run->folder, folder) : strcmp(run->name, name) != 0)
+            continue;
         in_set = run->in_set;
         if (!same_system(run->system, system)) continue;
         if (*system) run->system = system;

@@ -158,10 +158,8 @@ static enum qkv_status add_scene(FILE *block, cJSON *list, const char *path, con
     cJSON *object = cJSON_CreateObject();
     cJSON_AddItemToArray(list, object);
     if (tutorial) cJSON_AddStringToObject(object, "tutorial", tutorial);
-    cJSON_AddStringToObject(object, "file", file);
-    cJSON_AddStringToObject(object, "name", *scene.name ? scene.name : file);
-    cJSON_AddStringToObject(object, "about", scene.about);
-    cJSON_AddNumberToObject(object, "seed", (double)scene.random.seed);
+    JSON_TEXTS(object, {"file", file}, {"name", *scene.name ? scene.name : file}, {"about", scene.about});
+    JSON_NUMBERS(object, {"seed", (double)scene.random.seed});
     cJSON_AddBoolToObject(object, "isRandom", is_random);
     if (!qkv_scene_pass(&scene, add, block, arena)) required(NULL);
     return QKV_OK;

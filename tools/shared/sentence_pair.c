@@ -21,12 +21,6 @@ enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
     return status ? status : set_precision(v->run.model, options->precision, error);
 }
 
-/* "<stdin>", or "<stdin>:3" if standard input has several sentences. */
-static const char *place_of(struct sentence_pair *v)
-{
-    return v->number ? TEXT_IN(&v->arena, "<stdin>:%lld", (long long)v->number) : "<stdin>";
-}
-
 /* Reads the next line of standard input that is not blank. */
 static enum qkv_status read_line(struct sentence_pair *v, struct qkv_error *error)
 {
@@ -100,7 +94,8 @@ enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence
     v->pair = (struct qkv_attention_pair){0};
     if (!strcmp(sentence, "-")) {
         if (next_line(v, found, error)) return QKV_INVALID;
-        if (*found && v->number) what = TEXT_IN(&v->arena, "%s: the sentence", place_of(v));
+        if (*found && v->number)
+            what = TEXT_IN(&v->arena, "<stdin>:%lld: the sentence", (long long)v->number);
     } else {
         *found = v->source_text != sentence;
         v->source_text = sentence;

@@ -247,12 +247,6 @@ static struct qkv_derivative seven_points(struct qkv_probe *probe, const struct 
     };
 }
 
-/* Whether the five-point and the three-point rule agree. */
-static bool rules_agree(struct qkv_derivative d)
-{
-    return d.truncation <= 1e-6 * fabs(d.value) + d.rounding;
-}
-
 /* Whether the rounding error of the derivative is at most `factor` times the wanted precision. */
 static bool is_precise(const struct qkv_probe *probe, struct qkv_derivative d, double factor)
 {
@@ -280,7 +274,7 @@ struct qkv_derivative qkv_differentiate(struct qkv_probe *probe, const struct qk
     struct qkv_derivative best = {.value = NAN, .truncation = INFINITY};
     for (double h = 1e-3 * scale; h > 3e-7 * scale; h /= 10) {
         struct qkv_derivative d = five_points(probe, direction, h);
-        if (rules_agree(d)) {
+        if (d.truncation <= 1e-6 * fabs(d.value) + d.rounding) { /* both rules agree */
             best = d;
             break;
         }

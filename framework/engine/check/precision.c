@@ -43,11 +43,6 @@ static void compare(struct comparison *c, const char *name, int64_t count, const
     }
 }
 
-static const char *name_of(const struct qkv_tensor *x)
-{
-    return x->name ? x->name : "an input";
-}
-
 static double largest_gradient(const struct qkv_tensor *y)
 {
     double max = 0;
@@ -64,7 +59,8 @@ static void compare_gradients(struct comparison *c, const struct qkv_precision_p
     struct qkv_tensor *a = pair->float32->graph->first;
     for (struct qkv_tensor *b = pair->float64->graph->first; b; b = b->next, a = a->next) {
         if (!qkv_is_variable(b)) continue;
-        compare(c, name_of(b), b->count, a->gradient, b->gradient, max / 100, rounding ? *rounding++ : 0);
+        compare(c, b->name ? b->name : "an input", b->count, a->gradient, b->gradient, max / 100,
+                rounding ? *rounding++ : 0);
     }
 }
 

@@ -559,12 +559,6 @@ enum qkv_status qkv_checkpoint_load(const char *path, struct qkv_parameters *par
 
 /* ---- parameters by name, from files of any program ---- */
 
-/* Whether a tensor belongs to the optimizer state of a checkpoint. */
-static bool is_of_optimizer(const struct qkv_safetensor *tensor)
-{
-    return !strncmp(tensor->name, "optimizer.", 10);
-}
-
 static const struct qkv_safetensor *find_tensor(int64_t count, const struct qkv_safetensor *tensors,
                                                 const char *name)
 {
@@ -601,7 +595,8 @@ bool qkv_weights_match(int64_t count, const struct qkv_safetensor *tensors,
         add_name(tensor ? &report->reshaped : &report->missing, tensor ? reshaped : missing, name);
     }
     for (int64_t i = 0; i < count; i++) {
-        if (is_of_optimizer(&tensors[i]) || qkv_parameters_find(parameters, tensors[i].name)) continue;
+        if (!strncmp(tensors[i].name, "optimizer.", 10) || qkv_parameters_find(parameters, tensors[i].name))
+            continue;
         const char *name = qkv_arena_string(&report->arena, tensors[i].name);
         if (!name) return false;
         add_name(&report->superfluous, superfluous, name);

@@ -4,11 +4,6 @@
 #include "core/numbers.h"
 #include "metrics/metric.h"
 
-static bool is_tokenizer(enum qkv_bleu_tokenizer tokenizer)
-{
-    return (int)tokenizer >= 0 && (int)tokenizer < QKV_BLEU_TOKENIZERS;
-}
-
 /* The default values of the smoothing methods, from Chen and Cherry 2014; 0: the method has no value. */
 static const struct {
     const char *name;
@@ -59,7 +54,7 @@ enum {
 
 static enum qkv_status check(const struct qkv_text_options *options, struct qkv_error *error)
 {
-    if (!is_tokenizer(options->tokenizer))
+    if ((unsigned)options->tokenizer >= QKV_BLEU_TOKENIZERS)
         return qkv_error_set(error, "BLEU has no tokenizer %d", (int)options->tokenizer);
     if (!is_smoothing(options->smoothing))
         return qkv_error_set(error, "BLEU has no smoothing %d", (int)options->smoothing);
