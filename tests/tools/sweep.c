@@ -162,3 +162,15 @@ Test(sweep, refuses)
         cr_expect(fails(run("qkv sweep c.yaml -o s %s", wrong[i][0]), 2, wrong[i][1]));
     cr_expect(!has("s"), "the configs are checked before anything is written");
 }
+
+/* `qkv train --resume` would go on with the rate of --set; in a sweep all runs have one rate from their beginning. */
+Test(sweep, never_changes_the_learning_rate_of_a_run)
+{
+    enter(tiny_task("rate"));
+    run_ok("qkv sweep c.yaml -o s -q -s training.updates=2");
+    struct outcome outcome =
+        run("qkv sweep c.yaml -o s -q -s training.updates=4 -s training.learning_rate=0.5");
+    cr_expect_eq(outcome.exit_code, 1);
+    cr_expect(shows(outcome.error, "was trained with training.learning_rate 0.01, but the config has 0.5"));
+    run_ok("qkv sweep c.yaml -o s -q -s training.updates=4");
+}
