@@ -129,6 +129,18 @@ Test(align, all_translations_of_a_line_have_links)
     }
 }
 
+/* --as-trained: the words that the model read are linked, and counted in the line. */
+Test(align, translations_of_a_line_read_as_trained_have_the_links_of_its_words)
+{
+    const char *linked = run_ok("printf 'ONE Two.\\n' | qkv translate RUN --alignment --as-trained");
+    cr_expect_str_eq(linked, run_ok("printf 'one two\\n' | qkv translate RUN --alignment"));
+    /* A word that reading leaves out counts. */
+    const char *left_out = run_ok("printf 'one - two\\n' | qkv translate RUN --alignment --as-trained -q");
+    cr_expect_str_eq(field_of(left_out, 0, 0), field_of(linked, 0, 0));
+    write_text(".", "pairs.tsv", format("one - two\t%s\n", field_of(left_out, 0, 0)));
+    cr_expect_str_eq(format("%s\n", field_of(left_out, 0, 1)), align(""));
+}
+
 /* ---- norms ---- */
 
 static const cJSON *step(const cJSON *explanation, const char *name)

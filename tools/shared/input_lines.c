@@ -1,6 +1,7 @@
 #include "input_lines.h"
 
 #include "data/bpe.h"
+#include "data/unicode.h"
 #include "report/collect.h"
 
 enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run *run, const char *path,
@@ -150,11 +151,13 @@ enum qkv_status input_lines_encode(struct input_lines *input, const char *place,
         tab = NULL;
     }
     size_t size = tab ? (size_t)(tab - text) : strlen(text);
+    const int64_t words = qkv_utf8_count_words(text, text + size, true);
     const char *source = qkv_arena_format(arena, "%.*s", (int)size, text);
     if (read_column(input, place, text, size, false, error)) return QKV_INVALID;
     if (input->sentence.respelled) {
         text = input->sentence.respelled;
         size = strlen(text);
+        if (qkv_utf8_count_words(text, text + size, true) == words) source = qkv_arena_string(arena, text);
     }
     int64_t length = input->sentence.tokens.count;
     if (length > input->longest) {

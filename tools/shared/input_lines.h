@@ -16,8 +16,8 @@ struct input_tokens {
 };
 
 struct input_line {
-    int64_t number;             /* counted from 1 */
-    const char *text;           /* of the source, as the line has it */
+    int64_t number;   /* counted from 1 */
+    const char *text; /* of the source, as it was read if it still has as many words as in the line */
     struct input_tokens source; /* length 0: an empty line */
     struct input_tokens prefix; /* what the translation begins with; length 0: anything */
     const char *prefix_text;    /* as the line has it, without space around it; NULL: none */
