@@ -36,6 +36,7 @@ static const struct command COMMANDS[] = {
      "train c.yaml -q -j 2 -s training.model_dir=half --resume -s training.learning_rate=0.003"},
     {FAULT_TRAINING, "train c.yaml -q -j 1 -s data.train=half.prepared -s training.model_dir=half --resume"},
     {FAULT_TRAINING, "train c.yaml -q -j 1 -s training.from=run -s training.model_dir=made/new"},
+    {FAULT_TRAINING, "train c.yaml -q -j 1 --overwrite"},
     {FAULT_READING, "compare one.json"},
     {FAULT_READING, "plot run"},
     {FAULT_OTHERS, "prepare c.yaml -o out.prepared --overwrite"},
@@ -277,7 +278,12 @@ static const char *repair(const struct sweep *sweep)
 {
     const char *arguments = sweep->command->arguments;
     const char *resume = strstr(arguments, "--resume") ? "" : "--resume";
-    struct outcome outcome = run("cd '%s' && qkv %s %s", sweep->work, arguments, resume);
+    char *overwrite = strstr(arguments, " --overwrite");
+    int size = overwrite ? (int)(overwrite - arguments) : (int)strlen(arguments);
+    struct outcome outcome = run("cd '%s' && qkv %.*s %s", sweep->work, size, arguments, resume);
+    /* The old run goes on, or the new one does, or nothing is there that a command could take for a run. */
+    if (overwrite && (!outcome.exit_code || strstr(outcome.error, "nothing to resume")))
+        outcome = run("cd '%s' && qkv %s", sweep->work, arguments);
     if (outcome.exit_code && *resume && strstr(outcome.error, "start without --resume"))
         outcome = run("cd '%s' && qkv %s", sweep->work, arguments);
     else if (outcome.exit_code && *resume && strstr(outcome.error, "start again with --overwrite"))

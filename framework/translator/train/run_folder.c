@@ -57,18 +57,24 @@ static bool is_temporary(const char *name)
 }
 
 /* Whether a file of the folder, which has the name of one of a run, was written by qkv: the folder has the file of the format;
- * or else by its beginning, or, where that is not special, by the files that a run writes before it. */
-static bool is_written_by_qkv(int folder, const char *name)
+ * or else by its beginning, or, where that is not special, by the files that a run writes before it. *code becomes the errno
+ * of a file that cannot be read. */
+static bool is_written_by_qkv(int folder, const char *name, int *code)
 {
     char begin[4096] = "";
     bool is_model = ends_in(name, ".safetensors"), is_vocabulary = ends_in(name, ".vocabulary"),
          is_format = !strcmp(name, QKV_RUN_FORMAT_FILE);
-    if (!is_format && is_written_by_qkv(folder, QKV_RUN_FORMAT_FILE)) return true;
+    if (!is_format && is_written_by_qkv(folder, QKV_RUN_FORMAT_FILE, code)) return true;
     if (!is_model && !is_vocabulary && !is_format) /* config.yaml comes after the format */
-        return strcmp(name, QKV_RUN_CONFIG) && is_written_by_qkv(folder, QKV_RUN_SOURCE);
+        return strcmp(name, QKV_RUN_CONFIG) && is_written_by_qkv(folder, QKV_RUN_SOURCE, code);
     int descriptor = openat(folder, name, O_RDONLY | O_CLOEXEC);
-    ssize_t size = descriptor < 0 ? 0 : read(descriptor, begin, sizeof begin - 1);
-    if (descriptor >= 0) close(descriptor);
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
+    size_t size = file ? fread(begin, 1, sizeof begin - 1, file) : 0;
+    if ((!file || ferror(file)) && errno != ENOENT) *code = errno;
+    if (file)
+        fclose(file);
+    else if (descriptor >= 0)
+        close(descriptor);
     if (is_format) return isdigit((unsigned char)begin[0]);
     if (is_vocabulary) return !strncmp(begin, "<unk>\n", 6);
     return size > 8 && strstr(begin + 8, "\"qkv."); /* behind the size of the header */
@@ -98,11 +104,14 @@ static enum qkv_status list_run_files(struct training *training, struct contents
         contents->has_model = contents->has_model || ends_in(name, ".safetensors");
         const char *path = file_of(training, name);
         status = path ? qkv_file_check(path, error) : qkv_no_memory(error);
-        if (!status && training->options->overwrite && !is_written_by_qkv(dirfd(folder), name))
-            status = qkv_error_set(error,
-                                   "%s: no run of qkv wrote this file, so --overwrite does not replace it: "
-                                   "move it, or choose another training.model_dir",
-                                   path);
+        int code = 0;
+        if (!status && training->options->overwrite && !is_written_by_qkv(dirfd(folder), name, &code))
+            status =
+                code ? qkv_error_set(error, "%s: cannot be read: %s", path, strerror(code))
+                     : qkv_error_set(error,
+                                     "%s: no run of qkv wrote this file, so --overwrite does not replace it: "
+                                     "move it, or choose another training.model_dir",
+                                     path);
     }
     if (!status && errno)
         status = qkv_error_set(error, "%s: cannot be read: %s", training->folder, strerror(errno));
@@ -192,27 +201,25 @@ enum qkv_status qkv_run_folder_lock(struct training *training, struct qkv_error 
 
 static enum qkv_status remove_file(struct training *training, const char *name, struct qkv_error *error)
 {
-    if (!unlinkat(dirfd(training->lock), name, 0)) return QKV_OK;
+    if (!unlinkat(dirfd(training->lock), name, 0) || errno == ENOENT) return QKV_OK;
     return qkv_error_set(error, "%s/%s: cannot be removed: %s", training->folder, name, strerror(errno));
 }
 
 enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error *error)
 {
-    enum qkv_status status = QKV_OK;
-    bool has_format = false;
+    bool resume = training->options->resume;
+    /* First: --resume must not take what a killed process left for a run. */
+    enum qkv_status status = resume ? QKV_OK : remove_file(training, QKV_RUN_LAST, error);
     rewinddir(training->lock);
     for (struct dirent *entry; !status && (errno = 0, entry = readdir(training->lock));) {
-        bool of_old_run = is_run_file(entry->d_name) && !training->options->resume;
-        if (!of_old_run && !is_temporary(entry->d_name)) continue;
-        if (!strcmp(entry->d_name, QKV_RUN_FORMAT_FILE))
-            has_format = true;
-        else
-            status = remove_file(training, entry->d_name, error);
+        const char *name = entry->d_name;
+        bool of_old_run = is_run_file(name) && !resume && strcmp(name, QKV_RUN_FORMAT_FILE) != 0;
+        if (of_old_run || is_temporary(name)) status = remove_file(training, name, error);
     }
     if (!status && errno)
         status = qkv_error_set(error, "%s: cannot be read: %s", training->folder, strerror(errno));
     /* Last: without it, what a killed process left of the run would be read as format 1. */
-    return has_format && !status ? remove_file(training, QKV_RUN_FORMAT_FILE, error) : status;
+    return status || resume ? status : remove_file(training, QKV_RUN_FORMAT_FILE, error);
 }
 
 enum qkv_status qkv_run_folder_write_format(struct training *training, struct qkv_error *error)
