@@ -297,18 +297,14 @@ struct csv_row {
  * within quotation marks: no sentence needs them. */
 static const char *quoted_end(const char *at, const char *limit, char separator)
 {
+    const char *stops = separator == '\t' ? "\"\t" : "\"";
     at += strspn(at, " ");
     if (at >= limit || *at != '"') return NULL;
-    for (at++; at < limit && (*at != '\t' || separator != '\t'); at++) {
-        if (*at != '"') continue;
-        if (at[1] == '"') {
-            at++;
-            continue;
-        }
-        at += 1 + strspn(at + 1, " ");
-        return at >= limit || *at == separator || *at == '\n' ? at : NULL;
-    }
-    return NULL;
+    for (at++; (at += strcspn(at, stops)) < limit && *at == '"' && at[1] == '"';)
+        at += 2; /* "" is one mark */
+    if (at >= limit || *at != '"') return NULL;
+    at += 1 + strspn(at + 1, " ");
+    return at >= limit || *at == separator || *at == '\n' ? at : NULL;
 }
 
 static struct csv_row read_row(const struct csv *csv, const char *at, enum reading reading)
