@@ -1,4 +1,5 @@
-/* Internal structs and functions of graphs, tensors and ops, for the folders graph, kernels and check of the engine. */
+/* Internal structs and functions of graphs, tensors and ops, for the engine, and for what builds networks of
+ * its ops. */
 #pragma once
 
 #include "graph/internal.h"

@@ -10,8 +10,8 @@ enum qkv_dtype qkv_graph_dtype(const struct qkv_graph *graph);
 struct qkv_tensor *qkv_node(struct qkv_graph *graph, enum qkv_op_id op, struct qkv_tensor *const *inputs,
                             const struct qkv_options *options);
 
-/* The same for one row (from 0). Only cross_entropy and linear_cross_entropy nodes without gradient keep the sums of each
- * row; for other nodes, and for a row out of range, both are NaN and the graph fails. */
+/* The sums of qkv_cross_entropy_sums for one row (from 0). Only cross_entropy and linear_cross_entropy nodes without
+ * gradient keep the sums of each row; for other nodes, and for a row out of range, both are NaN and the graph fails. */
 void qkv_cross_entropy_row(const struct qkv_tensor *loss, int64_t row, double *negative_log_likelihood,
                            double *correct);
 

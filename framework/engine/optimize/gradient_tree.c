@@ -1,4 +1,7 @@
-/* With more shards than MAX_ROOTS, workers compute a node as soon as both its children are complete: they add the block of the
+/* The sum of the gradients of all shards, as a binary tree that depends on their number alone, so that it has the same bits
+ * for any number of threads and processes.
+ *
+ * With more shards than MAX_ROOTS, workers compute a node as soon as both its children are complete: they add the block of the
  * right child to that of the left child and free it. They stop at a level with few nodes, the roots. The optimizer adds the
  * roots, because it has to read them anyway.
  *

@@ -1,7 +1,6 @@
 /* Reads a config, checks it and finishes it, in this order: values from files, the rules between keys, and the values that
  * follow from other keys. The config of a program takes the same way, but for the files. The checks of a single value are
- * in reader.c, those of its row in config_keys.def. At the end of the file the structs of the engine are filled from a
- * config. */
+ * in reader.c, those of its row in config_keys.def; config_to_engine.c fills the structs of the engine. */
 #include "config/config_keys.h"
 #include "config/path.h"
 #include "core/memory.h"
