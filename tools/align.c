@@ -108,11 +108,10 @@ static enum qkv_status open_pairs(struct alignment *a, struct qkv_error *error)
     return qkv_pair_lines_open(&a->pairs, a->pairs_path, language, options, error);
 }
 
-static bool keep_texts(struct alignment *a, struct qkv_pair_texts *texts)
+static void keep_texts(struct alignment *a, struct qkv_pair_texts *texts)
 {
-    texts->source = qkv_arena_string(&a->texts, texts->source);
-    texts->target = qkv_arena_string(&a->texts, texts->target);
-    return texts->source && texts->target;
+    texts->source = TEXT_IN(&a->texts, "%s", texts->source);
+    texts->target = TEXT_IN(&a->texts, "%s", texts->target);
 }
 
 /* Reads pairs into a->pair; *count becomes 0 at the end. */
@@ -124,7 +123,7 @@ static enum qkv_status read_block(struct alignment *a, int64_t *count, struct qk
         struct qkv_pair_texts texts;
         if (qkv_pair_lines_next(&a->pairs, &texts, &found, error)) return QKV_INVALID;
         if (!found) break;
-        if (!keep_texts(a, &texts)) return qkv_error_set(error, "%s: out of memory", a->pairs.source.path);
+        keep_texts(a, &texts);
         const struct qkv_alignment *gold =
             a->gold.count ? &a->gold.sentences[a->pairs.source.number - 1] : NULL;
         a->pair[*count] = (struct qkv_aligned_pair){.texts = texts, .gold = gold};
@@ -145,8 +144,7 @@ static enum qkv_status count_words(struct alignment *a, struct bytes *words, str
         struct qkv_word_counts count;
         status = qkv_pair_lines_next(&a->pairs, &texts, &found, error);
         if (status || !found) break;
-        if (!keep_texts(a, &texts)) status = qkv_error_set(error, "%s: out of memory", a->pairs_path);
-        if (status) break;
+        keep_texts(a, &texts);
         count.text[0] = texts.source;
         count.text[1] = texts.target;
         if ((status = qkv_tokenize(&tokens, &data->src, texts.source, texts.source_size, error))) break;
@@ -157,7 +155,7 @@ static enum qkv_status count_words(struct alignment *a, struct bytes *words, str
     }
     qkv_pair_lines_close(&a->pairs);
     qkv_tokens_release(&tokens);
-    if (words->failed && !status) status = qkv_error_set(error, "%s: out of memory", a->pairs_path);
+    if (words->failed) required(NULL);
     return status;
 }
 

@@ -88,11 +88,7 @@ static void split(struct texts *texts)
     int64_t columns = 1;
     texts->count = 0;
     for (char *next = texts->references.line; next;) {
-        if (texts->count == texts->capacity) {
-            int64_t capacity = 2 * texts->capacity + 16;
-            texts->list = required(realloc(texts->list, (size_t)capacity * sizeof *texts->list));
-            texts->capacity = capacity;
-        }
+        if (!QKV_RESERVE(texts->list, texts->capacity, texts->count + 1)) required(NULL);
         char *reference = next;
         next = strchr(next, '\t');
         if (next) {
@@ -189,23 +185,20 @@ static void add_sentence(struct sentences *sentences, const struct qkv_scorer *s
         qkv_bytes_text(&sentences->table, "\n");
 }
 
-static enum qkv_status print_scores(struct sentences *sentences, const struct qkv_scorer *scorer,
-                                    struct qkv_error *error)
+static void print_scores(struct sentences *sentences, const struct qkv_scorer *scorer)
 {
+    if (sentences->table.failed) required(NULL);
     if (json) {
         cJSON *object = cJSON_CreateObject();
         scorer_json(scorer, object);
         if (sentence_level) cJSON_AddItemToObject(object, "sentences", sentences->array);
         sentences->array = NULL;
         json_print(object);
-        return QKV_OK;
-    }
-    if (sentences->table.failed) return qkv_error_set(error, "out of memory for the scores of the sentences");
-    if (sentence_level)
+    } else if (sentence_level) {
         fwrite(sentences->table.data, 1, sentences->table.size, stdout);
-    else
+    } else {
         scorer_print(scorer);
-    return QKV_OK;
+    }
 }
 
 /* Scores one system. */
@@ -222,7 +215,7 @@ static enum qkv_status score(struct texts *texts, const struct qkv_text_options 
         if (sentence_level) add_sentence(&sentences, &scorer, texts->references.number);
     }
     if (!status) text_notes_print(&texts->notes, &scorer, false);
-    if (!status) status = print_scores(&sentences, &scorer, error);
+    if (!status) print_scores(&sentences, &scorer);
     cJSON_Delete(sentences.array);
     free(sentences.table.data);
     qkv_scorer_release(&scorer);

@@ -47,7 +47,7 @@ static enum qkv_status tokenize_side(const struct init *init, int side, const st
         const char *line = qkv_pairs_text(&init->pairs, i, side);
         status = qkv_tokenize(&tokens, text, line, strlen(line), error);
         for (int64_t t = 0; types && t < tokens.count && !status; t++)
-            if (qkv_types_add(types, tokens.token[t], 1) < 0) status = qkv_error_set(error, "out of memory");
+            if (qkv_types_add(types, tokens.token[t], 1) < 0) required(NULL);
         if (length) length[i] = tokens.count;
     }
     qkv_tokens_release(&tokens);
