@@ -132,7 +132,8 @@ Test(search, translations_begin_with_the_prefix)
     /* A word that the vocabulary lacks is printed as it is, and warned about. */
     struct outcome unknown = run("printf 'a b\\tA yak\\n' | qkv translate run --prefix");
     cr_expect(!strncmp(unknown.output, "A yak", 5), "%s", unknown.output);
-    cr_expect_str_eq(unknown.error, "qkv: <stdin>:1: not in the target vocabulary: yak\n");
+    cr_expect(!strncmp(unknown.error, "qkv: <stdin>:1: not in the target vocabulary: yak\n", 50), "%s",
+              unknown.error);
     static const char *const refusals[][2] = {
         {"'\\tA\\n'", "qkv: <stdin>:1: has a prefix, but no source"},
         {"'a\\tA\\tA\\n'",

@@ -511,7 +511,8 @@ static bool differ(double a, double b)
     return a < b || a > b;
 }
 
-/* Checks the keys that must not change. Takes the learning rate of the checkpoint where the config has another one by right. */
+/* Checks the keys that must not change. Takes the learning rate, and the precision, of the checkpoint where the config has another
+ * one by right. */
 static enum qkv_status restore_config(struct training *training, const struct qkv_state *state,
                                       const char *last, struct qkv_error *error)
 {
@@ -527,6 +528,10 @@ static enum qkv_status restore_config(struct training *training, const struct qk
          qkv_state_get_number(state, FIRST_RATE, &changed->first, &inner)))
         return qkv_error_set(error, "%s: %s", last, inner.message);
     if (training->options->new_rate || !differ(changed->given, changed->first)) *rate = changed->before;
+    enum qkv_precision *precision = &training->with_merges.training.precision;
+    const char *chosen = qkv_state_get(state, "config.training.precision");
+    if (*precision == QKV_PRECISION_AUTO && !(chosen && qkv_precision_find(chosen, precision)))
+        *precision = QKV_PRECISION_FLOAT32;
     return qkv_provenance_check(state, training->config, QKV_KEYS_FIXED_ON_RESUME, &training->source,
                                 &training->target, last, error);
 }
