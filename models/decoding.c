@@ -85,12 +85,12 @@ static struct qkv_batch_view fill(struct plain_decoding *d, int64_t rows, const 
         int64_t at = batch->source_tokens, first = d->sources->source_start[sentences[i]];
         const int32_t *source = d->sources->source + first, *tokens = d->tokens + i * d->base.length;
         size_t count = (size_t)d->sources->source_length[sentences[i]];
-        qkv_batch_add(batch, i, (struct qkv_ids){count ? (int64_t)count - 1 : 0, source},
-                      &(struct qkv_ids){d->base.step, tokens + 1});
-        memcpy(batch->source + at, source, count * sizeof *source);
+        const struct qkv_ids given = {(int64_t)count - 1, source};
+        qkv_batch_add(batch, i, count ? &given : NULL, &(struct qkv_ids){d->base.step, tokens + 1});
+        if (count) memcpy(batch->source + at, source, count * sizeof *source);
         batch->target_input[batch->target_start[i]] = tokens[0];
         d->last[i] = (int32_t)batch->target_tokens - 1;
-        if (d->masked) memcpy(d->masked + at, d->sources->source_masked + first, count);
+        if (d->masked && count) memcpy(d->masked + at, d->sources->source_masked + first, count);
     }
     batch->source_masked = d->masked;
     qkv_batch_shard(batch, 0, 1, &view);

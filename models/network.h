@@ -3,7 +3,8 @@
 
 #include "qkv/model.h"
 
-extern const struct qkv_network_interface qkv_network_transformer, qkv_network_recurrent;
+extern const struct qkv_network_interface qkv_network_transformer, qkv_network_recurrent,
+    qkv_network_decoder_only;
 
 /* The network that a config chooses. NULL with a message when it names one that is not registered. */
 const struct qkv_network_interface *qkv_network_of(const struct qkv_model_config *config,

@@ -14,6 +14,7 @@ static int registered_count;
 static const struct qkv_network_interface *const SHIPPED[] = {
     [QKV_NETWORK_TRANSFORMER] = &qkv_network_transformer,
     [QKV_NETWORK_RECURRENT] = &qkv_network_recurrent,
+    [QKV_NETWORK_DECODER_ONLY] = &qkv_network_decoder_only,
 };
 enum { SHIPPED_COUNT = sizeof SHIPPED / sizeof SHIPPED[0] };
 

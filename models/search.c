@@ -161,6 +161,11 @@ struct search {
     struct qkv_arena *arena;
 };
 
+static bool is_end(const struct search *s, int32_t token)
+{
+    return token == QKV_END && !s->options->runs_on;
+}
+
 /* Writes the last `length` tokens of a hypothesis that ends with `node`. */
 static void write_tokens(const struct search *s, int64_t node, int64_t length, int32_t *ids)
 {
@@ -578,7 +583,7 @@ static bool cut_rows(struct search *s, int64_t first, int64_t end, int64_t count
         const struct live *live = &s->live[row];
         bool ended = false;
         for (int64_t i = 0; i < count; i++)
-            ended = ended || (s->candidates[i].row == row && s->candidates[i].token == QKV_END);
+            ended = ended || (s->candidates[i].row == row && is_end(s, s->candidates[i].token));
         if (!ended && !finish(s, live, s->step, live->log_probability, false)) return false;
     }
     return true;
@@ -592,7 +597,9 @@ static void continue_rows(struct search *s, int64_t count)
     for (int64_t i = 0; i < count && s->next_rows < limit; i++) {
         const struct candidate *c = &s->candidates[i];
         const struct live *live = &s->live[c->row];
-        if (c->token == QKV_END) continue;
+        if (is_end(s, c->token)) continue;
+        if (s->options->token && s->step >= s->progress[live->sentence].prefix.length)
+            s->options->token(s->options->context, c->token);
         s->nodes[s->node_count] = (struct node){live->node, c->token};
         s->parents[s->next_rows] = c->row;
         s->continued[s->next_rows++] =
@@ -610,7 +617,7 @@ static enum qkv_status advance_sentence(struct search *s, const struct qkv_next_
     if (!count) return not_finite(error);
     for (int64_t i = 0; i < best_count; i++) {
         const struct candidate *c = &s->candidates[i];
-        if (c->token == QKV_END && !finish(s, &s->live[c->row], s->step, c->log_probability, true))
+        if (is_end(s, c->token) && !finish(s, &s->live[c->row], s->step, c->log_probability, true))
             return qkv_no_memory(error);
     }
     if (s->step + 1 >= s->progress[s->live[first].sentence].max_length)
@@ -624,7 +631,8 @@ static enum qkv_status advance_sentence(struct search *s, const struct qkv_next_
 static enum qkv_status advance(struct search *s, struct qkv_error *error)
 {
     for (int64_t i = 0; i < s->rows; i++) {
-        s->ids[i] = s->step ? s->nodes[s->live[i].node].token : QKV_BEGIN;
+        int32_t first = s->options->first ? s->options->first[s->live[i].sentence] : QKV_BEGIN;
+        s->ids[i] = s->step ? s->nodes[s->live[i].node].token : first;
         s->sentence_of[i] = s->live[i].sentence;
     }
     const struct qkv_next_scores *next =
@@ -705,7 +713,7 @@ static enum qkv_status check_prefix(const struct search *s, int64_t sentence, st
             (long long)number, (long long)prefix->length, (long long)progress->max_length - 1);
     for (int64_t i = 0; i < prefix->length; i++) {
         int32_t id = prefix->ids[i];
-        if (id < 0 || id >= s->decoding->model->target_size || id == QKV_BEGIN || id == QKV_END)
+        if (id < 0 || id >= s->decoding->model->target_size || id == QKV_BEGIN || is_end(s, id))
             return qkv_error_set(error, "sentence %lld: its prefix holds the id %d, which is no word",
                                  (long long)number, (int)id);
     }

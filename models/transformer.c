@@ -3,45 +3,15 @@
  * D: width; N: tokens of a batch, packed one sentence after another; Ns: of its sources; Nq, Nk:
  * tokens with queries, with keys. An `owner` is a struct qkv_part that says which stack or layer
  * tensors belong to; qkv_trace_record copies it and sets role and node. */
+#include "models/transformer.h"
 #include "config/config_keys.h"
 #include "core/memory.h"
 #include "graph/attention_rule.h"
 #include "graph/graph.h"
-#include "models/network.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* An attention layer with its residual connection. */
-struct attention_sublayer {
-    struct qkv_multi_head attention;
-    struct qkv_residual residual;
-    struct qkv_part owner; /* stack, layer, kind and heads, for the trace */
-};
-
-/* One layer of a stack: self-attention, in the decoder cross-attention, then feed forward. */
-struct transformer_layer {
-    struct attention_sublayer self, cross; /* cross: only in the decoder */
-    struct qkv_feed_forward feed_forward;
-    struct qkv_residual feed_forward_residual;
-    struct qkv_part owner; /* stack and layer, for the trace */
-};
-
-struct transformer_stack {
-    struct qkv_embedding embedding;
-    struct qkv_positions positions;
-    struct transformer_layer *layers; /* [layer_count] */
-    int64_t layer_count;
-    struct qkv_norm final_norm; /* pre-norm stacks end with a norm */
-    bool has_final_norm;
-    double embedding_dropout, word_dropout;
-    struct qkv_part owner; /* stack, for the trace */
-};
-
-struct transformer {
-    struct transformer_stack encoder, decoder;
-};
 
 /* ---- declaring ---- */
 
@@ -51,6 +21,7 @@ struct stack_declaration {
     const struct qkv_stack_config *config;
     bool is_decoder;
     struct transformer_stack *stack;
+    bool has_cross;
     struct qkv_initial weight;     /* of matrices */
     struct qkv_initial branch_end; /* of the last matrix of a residual branch */
     struct qkv_norm_options norm;
@@ -124,15 +95,14 @@ static void declare_layer(const struct stack_declaration *d, struct transformer_
     };
     layer->owner = (struct qkv_part){.stack = d->stack->owner.stack, .layer = number};
     declare_attention(d, &layer->self, d->is_decoder ? QKV_ATTENTION_DECODER : QKV_ATTENTION_ENCODER, number);
-    if (d->is_decoder) declare_attention(d, &layer->cross, QKV_ATTENTION_CROSS, number);
+    if (d->has_cross) declare_attention(d, &layer->cross, QKV_ATTENTION_CROSS, number);
     qkv_feed_forward_init(&layer->feed_forward, parameters, &options, part_name(d, number, "feed_forward"));
     qkv_residual_init(&layer->feed_forward_residual, parameters, &d->norm, config->layer_norm,
                       config->dropout, part_name(d, number, "feed_forward.norm"));
 }
 
-/* shared: the embedding of the other stack, if the two are tied; else NULL. */
-static void declare_stack(struct qkv_model *model, struct transformer_stack *stack, bool is_decoder,
-                          const struct qkv_embedding *shared)
+void qkv_transformer_declare_stack(struct qkv_model *model, struct transformer_stack *stack, bool is_decoder,
+                                   bool has_cross, const struct qkv_embedding *shared)
 {
     const struct qkv_model_config *all = &model->config;
     const struct qkv_stack_config *config = is_decoder ? &all->decoder : &all->encoder;
@@ -140,6 +110,7 @@ static void declare_stack(struct qkv_model *model, struct transformer_stack *sta
     struct stack_declaration d = {.model = model,
                                   .config = config,
                                   .is_decoder = is_decoder,
+                                  .has_cross = has_cross,
                                   .stack = stack,
                                   .weight = {all->initializer, all->init_gain},
                                   .branch_end = {all->initializer, all->init_gain},
@@ -152,6 +123,7 @@ static void declare_stack(struct qkv_model *model, struct transformer_stack *sta
         .layer_count = config->num_layers,
         .embedding_dropout = config->embeddings.dropout,
         .word_dropout = config->embeddings.word_dropout,
+        .has_cross = has_cross,
         .has_final_norm = config->layer_norm == QKV_NORM_PRE,
         .owner = {.stack = is_decoder ? QKV_STACK_DECODER : QKV_STACK_ENCODER},
     };
@@ -180,9 +152,9 @@ static void *declare(struct qkv_model *model, struct qkv_error *error)
     const struct qkv_model_config *config = &model->config;
     struct transformer *network = qkv_arena_zeroed(&model->parameters.arena, sizeof *network);
     if (!network) return NULL;
-    declare_stack(model, &network->encoder, false, NULL);
-    declare_stack(model, &network->decoder, true,
-                  config->tied_embeddings ? &network->encoder.embedding : NULL);
+    qkv_transformer_declare_stack(model, &network->encoder, false, false, NULL);
+    qkv_transformer_declare_stack(model, &network->decoder, true, true,
+                                  config->tied_embeddings ? &network->encoder.embedding : NULL);
     return network;
 }
 
@@ -272,57 +244,69 @@ static struct qkv_tensor *attend(const struct attention_sublayer *sublayer, stru
     return leave(&sublayer->residual, graph, inputs->x, result, trace, owner);
 }
 
+struct qkv_tensor *qkv_transformer_apply_stack(const struct transformer_stack *stack, struct qkv_graph *graph,
+                                               const struct qkv_transformer_inputs *inputs,
+                                               struct qkv_trace *trace)
+{
+    const struct qkv_segments own = inputs->own;
+    struct qkv_attention_inputs self = {.mask = inputs->own_mask, .queries = own, .keys = own},
+                                cross = {.memory = inputs->memory,
+                                         .mask = inputs->memory_mask,
+                                         .queries = own,
+                                         .keys = inputs->memory_segments};
+    struct qkv_tensor *x = embed(stack, graph, inputs->ids, inputs->count, own, NULL, trace);
+    for (int64_t i = 0; i < stack->layer_count; i++) {
+        self.x = x;
+        x = cross.x = attend(&stack->layers[i].self, graph, &self, trace);
+        if (stack->has_cross) x = attend(&stack->layers[i].cross, graph, &cross, trace);
+        x = feed_forward(&stack->layers[i], graph, x, trace);
+    }
+    return finish(stack, graph, x, trace);
+}
+
 /* All encoder layers on the sources of a batch: [Ns, D]. mask: qkv_source_mask. */
 static struct qkv_tensor *encode(const struct transformer *network, struct qkv_graph *graph,
                                  const struct qkv_batch_view *batch, struct qkv_tensor *mask,
                                  struct qkv_trace *trace)
 {
-    const struct transformer_stack *stack = &network->encoder;
-    const struct qkv_segments segments = {batch->count, batch->source_start, batch->source_length};
-    struct qkv_attention_inputs self = {.mask = mask, .queries = segments, .keys = segments};
-    struct qkv_tensor *x = embed(stack, graph, batch->source, batch->source_tokens, segments, NULL, trace);
-    for (int64_t i = 0; i < stack->layer_count; i++) {
-        self.x = x;
-        x = attend(&stack->layers[i].self, graph, &self, trace);
-        x = feed_forward(&stack->layers[i], graph, x, trace);
-    }
-    return finish(stack, graph, x, trace);
+    const struct qkv_transformer_inputs inputs = {
+        .ids = batch->source,
+        .count = batch->source_tokens,
+        .own = {batch->count, batch->source_start, batch->source_length},
+        .own_mask = mask,
+    };
+    return qkv_transformer_apply_stack(&network->encoder, graph, &inputs, trace);
 }
 
 static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_graph *graph,
                                   const struct qkv_batch_view *batch, struct qkv_trace *trace)
 {
     const struct transformer *network = model->network;
-    const struct transformer_stack *stack = &network->decoder;
-    const struct qkv_segments source = {batch->count, batch->source_start, batch->source_length};
-    const struct qkv_segments target = {batch->count, batch->target_start, batch->target_length};
-    struct qkv_tensor *mask = qkv_source_mask(graph, batch),
-                      *memory = encode(network, graph, batch, mask, trace); /* [Ns, D] */
-    struct qkv_attention_inputs self = {.queries = target, .keys = target},
-                                cross = {.memory = memory, .mask = mask, .queries = target, .keys = source};
-    struct qkv_tensor *x =
-        embed(stack, graph, batch->target_input, batch->target_tokens, target, NULL, trace);
-    for (int64_t i = 0; i < stack->layer_count; i++) {
-        self.x = x;
-        cross.x = attend(&stack->layers[i].self, graph, &self, trace);
-        x = attend(&stack->layers[i].cross, graph, &cross, trace);
-        x = feed_forward(&stack->layers[i], graph, x, trace);
-    }
-    return finish(stack, graph, x, trace);
+    struct qkv_tensor *mask = qkv_source_mask(graph, batch);
+    const struct qkv_transformer_inputs inputs = {
+        .ids = batch->target_input,
+        .count = batch->target_tokens,
+        .own = {batch->count, batch->target_start, batch->target_length},
+        .memory = encode(network, graph, batch, mask, trace), /* [Ns, D] */
+        .memory_mask = mask,
+        .memory_segments = {batch->count, batch->source_start, batch->source_length},
+    };
+    return qkv_transformer_apply_stack(&network->decoder, graph, &inputs, trace);
 }
 
 /* ---- layers by role ---- */
 
-static struct qkv_attention_layers attention_layers(const struct qkv_model *model,
-                                                    enum qkv_attention_kind kind, int64_t layer)
+struct qkv_attention_layers qkv_transformer_attention(const struct qkv_model *model,
+                                                      enum qkv_attention_kind kind, int64_t layer)
 {
     const struct transformer *network = model->network;
     const struct transformer_stack *stack =
         kind == QKV_ATTENTION_ENCODER ? &network->encoder : &network->decoder;
-    if (layer < 1 || layer > stack->layer_count) return (struct qkv_attention_layers){0};
+    if (layer < 1 || layer > stack->layer_count || (kind == QKV_ATTENTION_CROSS && !stack->has_cross))
+        return (struct qkv_attention_layers){0};
     const struct transformer_layer *found = &stack->layers[layer - 1];
     const struct attention_sublayer *sublayer = kind == QKV_ATTENTION_CROSS ? &found->cross : &found->self;
-    bool is_last = layer == stack->layer_count, has_cross = kind == QKV_ATTENTION_DECODER;
+    bool is_last = layer == stack->layer_count, has_cross = kind == QKV_ATTENTION_DECODER && stack->has_cross;
     return (struct qkv_attention_layers){
         .multi_head = &sublayer->attention,
         .residual = &sublayer->residual,
@@ -333,11 +317,12 @@ static struct qkv_attention_layers attention_layers(const struct qkv_model *mode
     };
 }
 
-static struct qkv_input_layers input_layers(const struct qkv_model *model, enum qkv_stack_id stack)
+struct qkv_input_layers qkv_transformer_inputs(const struct qkv_model *model, enum qkv_stack_id stack)
 {
     const struct transformer *network = model->network;
     const struct transformer_stack *found =
         stack == QKV_STACK_ENCODER ? &network->encoder : &network->decoder;
+    if (!found->layer_count) return (struct qkv_input_layers){0};
     return (struct qkv_input_layers){&found->embedding, &found->positions};
 }
 
@@ -425,6 +410,9 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
     d->batch = *batch;
     d->sources = (struct qkv_segments){batch->count, batch->source_start, batch->source_length};
     if (!make_room(d, &network->decoder)) return qkv_no_memory(error);
+    if (!network->decoder.has_cross && batch->source_tokens)
+        return qkv_error_set(error, "a language model has no sources: decode an empty batch");
+    if (!network->decoder.has_cross) return QKV_OK;
     qkv_graph_reset(d->base.encoder);
     qkv_graph_share_memory(d->base.encoder, true);
     struct qkv_tensor *mask = qkv_source_mask(d->base.encoder, batch),
@@ -523,7 +511,7 @@ static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const
     struct qkv_tensor *x = embed(stack, graph, d->ids, rows, tokens, &d->base.step, NULL); /* [rows, D] */
     for (int64_t i = 0; i < stack->layer_count; i++) {
         x = attend_in_step(d, &stack->layers[i].self, &d->layers[i], x, NULL);
-        x = attend_in_step(d, &stack->layers[i].cross, &d->layers[i], x, mask);
+        if (stack->has_cross) x = attend_in_step(d, &stack->layers[i].cross, &d->layers[i], x, mask);
         x = feed_forward(&stack->layers[i], graph, x, NULL);
     }
     qkv_decoding_add_output(&d->base, finish(stack, graph, x, NULL));
@@ -591,7 +579,7 @@ static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *
     d->next_slot = previous;
 }
 
-static const struct qkv_decoding_interface DECODING = {
+const struct qkv_decoding_interface qkv_transformer_decoding = {
     .size = sizeof(struct transformer_decoding),
     .start = start,
     .step = step,
@@ -602,7 +590,7 @@ const struct qkv_network_interface qkv_network_transformer = {
     .name = "transformer",
     .declare = declare,
     .forward = forward,
-    .attention = attention_layers,
-    .inputs = input_layers,
-    .decoding = &DECODING,
+    .attention = qkv_transformer_attention,
+    .inputs = qkv_transformer_inputs,
+    .decoding = &qkv_transformer_decoding,
 };

@@ -1,6 +1,7 @@
 /* qkv align: draws links between the words of sentence pairs. */
 #include "attention_options.h"
 #include "config.h"
+#include "open_run.h"
 #include "text_notes.h"
 
 #include "data/corpus.h"
@@ -247,8 +248,12 @@ static enum qkv_status align(struct alignment *a, struct qkv_error *error)
 
 static enum qkv_status open_all(struct alignment *a, const char *run_path, struct qkv_error *error)
 {
-    enum qkv_status status = qkv_run_open(&a->run[0], run_path, checkpoint, QKV_FLOAT32, error);
-    if (!status && reverse_path) status = qkv_run_open(&a->run[1], reverse_path, NULL, QKV_FLOAT32, error);
+    enum qkv_status status =
+        open_run(&a->run[0], run_path, checkpoint, QKV_FLOAT32,
+                 "has no source words to align: train a translator of sentence pairs", error);
+    if (!status && reverse_path)
+        status = open_run(&a->run[1], reverse_path, NULL, QKV_FLOAT32,
+                          "has no source words to align: train a translator of sentence pairs", error);
     if (status) return status;
     if (links_options.path && read_gold(a, error)) return QKV_INVALID;
     a->workers = qkv_workers_new((int)threads, error);

@@ -1,5 +1,6 @@
 /* qkv evaluate: scores a run on parallel text. */
 #include "config.h"
+#include "open_run.h"
 #include "run_processes.h"
 #include "score_options.h"
 #include "search_options.h"
@@ -24,6 +25,7 @@ struct evaluation {
     const char *test;         /* path of the parallel text */
     double tokens_per_second; /* of training; 0: not known */
     int64_t beam_size;
+    bool has_pairs; /* false: the run is a language model */
 };
 
 /* The options as they are given. */
@@ -131,12 +133,18 @@ static const char *token(const struct evaluation *e, int64_t i, int64_t t)
     return qkv_vocabulary_token(&e->run.target, at < side->start[i + 1] ? side->ids[at] : QKV_END);
 }
 
+/* The line of a sentence; of running text the number of the window. */
+static int64_t line_of(const struct evaluation *e, int64_t i)
+{
+    return e->corpus.line ? e->corpus.line[i] : i + 1;
+}
+
 /* Appends a row: line, number of tokens, sum, tokens and log-probabilities, the last two with spaces between. */
 static void append_row(const struct evaluation *e, int64_t i, struct bytes *scratch, struct bytes *out)
 {
     const struct qkv_sentence_score score = qkv_evaluator_sentence(e->evaluator, i);
     const double *numbers = qkv_evaluator_log_probabilities(e->evaluator, i);
-    qkv_bytes_format(out, "%lld\t%lld\t", (long long)e->corpus.line[i], (long long)score.tokens);
+    qkv_bytes_format(out, "%lld\t%lld\t", (long long)line_of(e, i), (long long)score.tokens);
     qkv_bytes_number(out, -score.negative_log_likelihood);
     scratch->size = 0;
     for (int64_t t = 0; t < score.tokens; t++) {
@@ -161,7 +169,7 @@ static void append_object(const struct evaluation *e, int64_t i, struct bytes *o
     const struct qkv_sentence_score score = qkv_evaluator_sentence(e->evaluator, i);
     const double *numbers = qkv_evaluator_log_probabilities(e->evaluator, i);
     cJSON *object = cJSON_CreateObject();
-    JSON_NUMBERS(object, {"line", (double)e->corpus.line[i]}, {"log_prob", -score.negative_log_likelihood});
+    JSON_NUMBERS(object, {"line", (double)line_of(e, i)}, {"log_prob", -score.negative_log_likelihood});
     cJSON *tokens = cJSON_AddArrayToObject(object, "tokens");
     for (int64_t t = 0; t < score.tokens; t++)
         cJSON_AddItemToArray(tokens, cJSON_CreateString(token(e, i, t)));
@@ -286,7 +294,7 @@ static enum qkv_status prepare(struct evaluation *e, struct qkv_testing_config *
     enum qkv_status status = QKV_OK;
     bool leads = qkv_processes_rank(e->processes) == 0;
     const char *links = links_options.path;
-    if (leads) warn_of_swapped_corpus(path, &e->corpus, &e->run);
+    if (leads && e->has_pairs) warn_of_swapped_corpus(path, &e->corpus, &e->run);
     if (leads && links)
         status = qkv_alignment_evaluate(&e->run, &e->corpus, links, links_from(&links_options), &e->alignment,
                                         error);
@@ -337,6 +345,10 @@ static void print_table(const struct evaluation *e)
     printf("sentences          %lld\n", (long long)e->scorer.counts.sentences);
     printf("target tokens      %lld\n", (long long)e->scorer.counts.tokens);
     scorer_print(&e->scorer);
+    const struct qkv_score_counts *counts = &e->scorer.counts;
+    if (!e->has_pairs)
+        printf("bits per character %.4f\nbits per word      %.4f\n", qkv_bits_per(counts, counts->characters),
+               qkv_bits_per(counts, counts->words));
     if (step) {
         putchar('\n');
         print_classes(e);
@@ -377,6 +389,10 @@ static void print_json(const struct evaluation *e)
     JSON_NUMBERS(object, {"sentences", (double)e->scorer.counts.sentences},
                  {"tokens", (double)e->scorer.counts.tokens});
     scorer_json(&e->scorer, object);
+    const struct qkv_score_counts *counts = &e->scorer.counts;
+    if (!e->has_pairs)
+        JSON_NUMBERS(object, {"bits_per_character", qkv_bits_per(counts, counts->characters)},
+                     {"bits_per_word", qkv_bits_per(counts, counts->words)});
     if (step) cJSON_AddItemToObject(object, "by_length", classes_json(e));
     if (e->alignment.count) cJSON_AddItemToObject(object, "alignment", alignment_json(&e->alignment));
     json_print(object);
@@ -405,15 +421,31 @@ static enum qkv_status read_speed(struct evaluation *e, struct qkv_error *error)
     return status;
 }
 
+/* A language model has loss, perplexity and token accuracy, and nothing to translate or to align. */
+static enum qkv_status without_translations(const char *run, struct qkv_error *error)
+{
+    no_translation = true;
+    if (links_options.path)
+        return qkv_error_set(error, "%s: is a language model, which has no source words: leave out --links",
+                             run);
+    const char *option = translation_option(&command_evaluate);
+    return option ? qkv_error_set(error, "%s: is a language model, which does not translate: leave out --%s",
+                                  run, option)
+                  : QKV_OK;
+}
+
 /* Opens the run and the text as the options say. */
 static enum qkv_status open_evaluation(struct evaluation *e, const char *run, const char *text,
                                        struct qkv_testing_config *testing, struct qkv_error *error)
 {
     const char *const inputs[] = {text, links_options.path};
     enum qkv_status status = refuse_input_as_output(log_probs, inputs, 2, error);
-    if (!status) status = qkv_run_open(&e->run, run, checkpoint, QKV_FLOAT32, error);
+    if (!status) status = open_run(&e->run, run, checkpoint, QKV_FLOAT32, NULL, error);
     if (status) return status;
     *testing = e->run.config.testing;
+    e->has_pairs = e->run.config.data.text == QKV_TEXT_PAIRS;
+    if (!e->has_pairs) status = without_translations(run, error);
+    if (status) return status;
     status = search_options_apply(&search_options, testing, error);
     e->beam_size = testing->beam_size;
     if (!status && e->processes && text && !strcmp(text, "-"))
@@ -478,7 +510,9 @@ const struct command command_evaluate = {
     .name = "evaluate",
     .summary = "score a run on a test set: loss, accuracies, BLEU, chrF",
     .description =
-        "Scores a run on parallel text.\n\n"
+        "Scores a run on parallel text, or a language model on a text in the form that it was trained on: "
+        "loss, "
+        "perplexity, token accuracy, and bits for each character and word.\n\n"
         "Loss and token accuracy are those of the reference translations; sequence accuracy, BLEU, chrF and "
         "TER compare the translations of the run with the references. To keep the translations: "
         "`cut -f1 test.tsv | qkv translate RUN >out`, then `qkv score out refs`.\n\n"
@@ -499,7 +533,7 @@ const struct command command_evaluate = {
         {"RUN", VALUE_RUN, "a run folder"},
         {"TSV", VALUE_FILE,
          "source and target separated by a tab (.tsv, .tsv.gz; -: standard input), or the common prefix "
-         "of two files (default: data.test of the run)",
+         "of two files; of a language model, a text file (default: data.test of the run)",
          .optional = true}),
     .options = OPTIONS(
         COMMAND_OPTIONS_SEARCH(&search_options),

@@ -1,5 +1,6 @@
 /* qkv gradcheck: compares analytic gradients with finite differences. */
 #include "config.h"
+#include "open_run.h"
 
 #include "check/check.h"
 #include "core/choices.h"
@@ -576,7 +577,7 @@ static int run_operand(struct check_run *run, const char *path)
             return print_error("--checkpoint is for a RUN, but %s is not a run folder", path);
         return run_model(run, path, path, NULL);
     }
-    enum qkv_status status = qkv_run_open(&trained, path, run->request->checkpoint, QKV_FLOAT64, &error);
+    enum qkv_status status = open_run(&trained, path, run->request->checkpoint, QKV_FLOAT64, NULL, &error);
     if (status) return conclude(status, &error);
     int code = run_model(run, path, TEXT_IN(&trained.arena, "%s/" QKV_RUN_CONFIG, path), &trained);
     qkv_run_release(&trained);

@@ -1,5 +1,6 @@
 /* qkv heads: measures what the heads of a run attend to, and how important they are. */
 #include "config.h"
+#include "open_run.h"
 #include "search_options.h"
 #include "text_notes.h"
 #include "train/training.h"
@@ -241,7 +242,9 @@ static int run(int operands, char **operand)
     (void)operands;
     const char *const inputs[] = {operand[1], links_options.path};
     enum qkv_status status = refuse_input_as_output(output_path, inputs, 2, &error);
-    if (!status) status = qkv_run_open(&h.run, operand[0], checkpoint, QKV_FLOAT32, &error);
+    if (!status)
+        status = open_run(&h.run, operand[0], checkpoint, QKV_FLOAT32,
+                          "has no source sentence: this command shows translators only", &error);
     if (status) return conclude(status, &error);
     /* Measuring heads needs gradients, which do not exist for int8 products. */
     status = set_precision(h.run.model, "float32", &error);

@@ -1,6 +1,7 @@
 /* qkv inspect: shows the configuration, training progress, checkpoint files and parameters of a run. */
 #include "command.h"
 #include "core/choices.h"
+#include "open_run.h"
 
 #include "checkpoint/safetensors.h"
 #include "config/config_keys.h"
@@ -363,7 +364,7 @@ static int run(int operands, char **operand)
     struct inspection inspection = {0};
     struct qkv_error error = {""};
     (void)operands;
-    enum qkv_status status = qkv_run_open(&inspection.run, operand[0], checkpoint, QKV_FLOAT32, &error);
+    enum qkv_status status = open_run(&inspection.run, operand[0], checkpoint, QKV_FLOAT32, NULL, &error);
     if (!status) status = list_files(&inspection, &error);
     if (!status) inspection.training = training_of(&inspection.run.state);
     if (!status && vocabulary)

@@ -1,4 +1,5 @@
 /* qkv tokenize: splits lines of text into the tokens of a run. */
+#include "open_run.h"
 #include "text_notes.h"
 
 #include "data/lines.h"
@@ -53,11 +54,12 @@ static int run(int operands, char **operand)
 {
     struct qkv_run opened = {0};
     struct qkv_error error = {""};
-    enum qkv_status status = qkv_run_open(&opened, operand[0], NULL, QKV_FLOAT32, &error);
+    enum qkv_status status = open_run(&opened, operand[0], NULL, QKV_FLOAT32, NULL, &error);
     struct qkv_lines lines = {0};
     struct qkv_sentence sentence = {0};
+    bool is_target = !strcmp(side, "trg") || opened.config.data.text != QKV_TEXT_PAIRS; /* its only side */
     if (!status) status = qkv_lines_open(&lines, operands > 1 ? operand[1] : "-", &error);
-    if (!status) status = tokenize(&lines, &sentence, &opened, !strcmp(side, "trg"), &error);
+    if (!status) status = tokenize(&lines, &sentence, &opened, is_target, &error);
     qkv_sentence_release(&sentence);
     qkv_lines_close(&lines);
     qkv_run_release(&opened);

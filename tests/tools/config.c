@@ -163,7 +163,7 @@ Test(config, refuses_unknown_choices_and_lists_the_known)
         {"model: {decoder: {attention: {kernel: fast}}}",
          "4:39: model.decoder.attention.kernel is 'fast', but must be one of auto, exact, flash"},
         {"model: {decoder: {type: rnn}}",
-         "4:25: model.decoder.type is 'rnn', but must be one of transformer, recurrent"},
+         "4:25: model.decoder.type is 'rnn', but must be one of transformer, recurrent, decoder_only"},
         {"model: {initializer: ones}", "4:22: model.initializer is 'ones', but must be one of "
                                        "xavier_uniform, xavier_normal, uniform, normal, zeros"},
     };

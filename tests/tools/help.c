@@ -245,7 +245,9 @@ static const char *folder_of_examples(void)
         "head -n 3 datasets/en_es/test.tsv | tee lines.tsv | cut -f1 | tee lines.en >lines.txt && "
         "cut -f2 lines.tsv >lines.es && mkdir -p .config/fish/completions && "
         "cp datasets/en_es/train.tsv spa.txt && cut -f1 spa.txt >train.en && cut -f2 spa.txt >train.de && "
-        "gzip <spa.txt >pairs.tsv.gz",
+        "gzip <spa.txt >pairs.tsv.gz && echo once >start.txt && qkv train configs/characters.yaml -q -s "
+        "training.updates=2 "
+        "-s data.train=spa.txt -s training.model_dir=runs/characters",
         folder, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR);
     return folder;
 }

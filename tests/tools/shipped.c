@@ -35,8 +35,8 @@ static int for_each(const char *pattern, const char *folder, bool is_slow)
 
 #define HISTORY QKV_SOURCE_DIR "/configs/history"
 #define SIZES   QKV_SOURCE_DIR "/configs/sizes"
-/* The generated pairs are too few for as many merges as a config may want. */
-#define FEW_MERGES "sed 's/num_merges: [0-9]*/num_merges: 20/' '%s' | "
+/* The generated pairs are too few for as many merges as a config may want, and data.dev takes the place of a share. */
+#define FEW_MERGES "sed 's/num_merges: [0-9]*/num_merges: 20/; /dev_share/d' '%s' | "
 #define TWO_UPDATES                                                                                          \
     FEW_MERGES                                                                                               \
     "qkv train - " PAIRS " -s training.model_dir='%s' -s training.updates=2 -s training.batch_size=8 "       \

@@ -221,13 +221,17 @@ static int print_unknown_option(const struct command *command, const char *word,
                        *output ? "" : candidates, title);
 }
 
-int print_translation_options_error(const struct command *command)
+const char *translation_option(const struct command *command)
 {
     for (int i = 0; command->options[i].name; i++)
-        if (is_given[i] && command->options[i].needs_translations)
-            return print_error("--%s needs translations: give it without --no-translation",
-                               command->options[i].name);
-    return QKV_OK;
+        if (is_given[i] && command->options[i].needs_translations) return command->options[i].name;
+    return NULL;
+}
+
+int print_translation_options_error(const struct command *command)
+{
+    const char *name = translation_option(command);
+    return name ? print_error("--%s needs translations: give it without --no-translation", name) : QKV_OK;
 }
 
 /* ---- operands ---- */

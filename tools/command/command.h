@@ -124,6 +124,9 @@ struct command {
  * stderr, with exit code 2. */
 int parse_and_run(const struct command *command, int argc, char **argv);
 
+/* The first given option that needs translations; NULL: none. `command` is the one that parse_and_run runs. */
+const char *translation_option(const struct command *command);
+
 /* For a command that was given --no-translation: reports the first given option that needs translations. `command` is the one
  * that parse_and_run runs. QKV_OK if there is no such option. */
 int print_translation_options_error(const struct command *command);

@@ -1,6 +1,7 @@
 /* qkv compare: compares several runs, in a table and in a chart of accuracy by sentence length. */
 #include "compare.h"
 #include "config.h"
+#include "open_run.h"
 #include "text_notes.h"
 
 #include "draw/chart.h"
@@ -209,7 +210,9 @@ static enum qkv_status read_checkpoint(struct comparison *c, const char *path, s
     if (!qkv_path_exists(TEXT_IN(&c->arena, "%s/" QKV_RUN_LAST, path)) &&
         !qkv_path_exists(TEXT_IN(&c->arena, "%s/" QKV_RUN_BEST, path)))
         return QKV_OK;
-    enum qkv_status status = qkv_run_open(&run, path, NULL, QKV_FLOAT32, error);
+    enum qkv_status status = open_run(
+        &run, path, NULL, QKV_FLOAT32,
+        "this command does not compare yet: its metrics.jsonl has the scores of its validations", error);
     if (status) return status;
     facts->parameters = (double)qkv_parameters_total(&run.model->parameters);
     facts->is_quantised = run.model->parameters.products == QKV_PRECISION_INT8;

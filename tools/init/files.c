@@ -181,7 +181,7 @@ enum qkv_status init_files_try(const struct init *init, struct qkv_error *error)
     return QKV_OK;
 }
 
-static enum qkv_status make_folder_of(const char *path, struct qkv_error *error)
+enum qkv_status init_make_folder_of(const char *path, struct qkv_error *error)
 {
     char folder[4096];
     const char *slash = strrchr(path, '/');
@@ -201,7 +201,7 @@ enum qkv_status init_files_write(const struct init *init, struct qkv_error *erro
     char path[INIT_FILES][PATH_MAX];
     bool existed[INIT_FILES];
     int committed = 0;
-    enum qkv_status status = make_folder_of(init->file, error);
+    enum qkv_status status = init_make_folder_of(init->file, error);
     for (int f = 0; f < INIT_FILES && !status; f++) {
         existed[f] = qkv_path_exists(init_path(init, f, path[f]));
         status = qkv_file_begin(&writer[f], path[f], error);

@@ -244,6 +244,16 @@ static void report_end(const struct init *init)
     putchar('\n');
 }
 
+/* Whether the operand is a text for a language model; options for pairs alone say that it is not. */
+static bool is_text(struct init_text *text, const struct qkv_pairs_request *request)
+{
+    struct qkv_error ignored; /* reading it as pairs reports the same */
+    bool found, wants_pairs = request->target || request->lang[0] || options.columns || options.clean ||
+                              options.dev != NOT_GIVEN || options.test != NOT_GIVEN;
+    if (wants_pairs || !strcmp(request->path, "-") || !qkv_path_exists(request->path)) return false;
+    return !init_text_read(text, request->path, &found, &ignored) && found;
+}
+
 static enum qkv_status make_all(struct init *init, const struct qkv_pairs_request *request,
                                 struct qkv_error *error)
 {
@@ -283,7 +293,17 @@ static int run(int operands, char **operand)
     else if (name_by_config(&init, options.config))
         return QKV_INVALID;
     init.origin = operand[0];
-    enum qkv_status status = make_all(&init, &request, &error);
+    struct init_text text;
+    const struct init_text_options of_text = {
+        .lang = options.lang[1],
+        .updates = options.updates,
+        .minutes = options.minutes,
+        .threads = (int)options.threads,
+        .overwrite = options.overwrite,
+        .quiet = options.quiet,
+    };
+    enum qkv_status status = is_text(&text, &request) ? init_text_make(&init, &text, &of_text, &error)
+                                                      : make_all(&init, &request, &error);
     qkv_pairs_release(&init.pairs);
     free(init.part);
     return conclude(status, &error);
@@ -291,7 +311,7 @@ static int run(int operands, char **operand)
 
 const struct command command_init = {
     .name = "init",
-    .summary = "make a config from a file of sentence pairs",
+    .summary = "make a config from a file of sentence pairs, or a text",
     .synopsis = "init PAIRS [PAIRS2] [options]",
     .description =
         "Reads sentence pairs in the formats that people usually have, says what it found, and writes a "
@@ -307,15 +327,19 @@ const struct command command_init = {
         "translation of line n of the other; PAIRS alone may be their common prefix: then the "
         "name that comes first in the alphabet is the source, unless --src or --trg says otherwise. Files "
         "may be gzip, in UTF-8 or UTF-16.\n\n"
+        "If PAIRS is one file whose lines are no pairs, but running text of at least 10,000 characters, the "
+        "config is for a "
+        "language model, which validates on the end of the text and leaves the file as it is.\n\n"
         "No sentence of dev or test is in another part, on either side; upper and lower case, punctuation "
         "and spaces do not matter for that. The same seed makes the same parts on every machine. All files "
         "are written, or none.\n",
     .examples = "  qkv init spa.txt\n"
                 "  qkv init train.en train.de -o runs/ende.yaml --minutes 30\n"
                 "  qkv init pairs.tsv.gz --src en --trg fr --clean\n",
-    .operands = OPERANDS(
-        {"PAIRS", VALUE_FILE, "a table of pairs, or the source side, or a common prefix; -: standard input"},
-        {"PAIRS2", VALUE_FILE, "the target side, where PAIRS is the source side", .optional = true}),
+    .operands =
+        OPERANDS({"PAIRS", VALUE_FILE,
+                  "a table of pairs, a text, or the source side, or a common prefix; -: standard input"},
+                 {"PAIRS2", VALUE_FILE, "the target side, where PAIRS is the source side", .optional = true}),
     .options = OPTIONS(
         {"output", 'o', "CONFIG", OPTION_TEXT, &options.config,
          "the config to write (default: NAME.yaml in this folder, where PAIRS is NAME.txt, or the two "

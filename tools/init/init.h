@@ -88,12 +88,39 @@ enum qkv_status init_files_check(const struct init *init, bool overwrite, struct
 /* Fails when the config cannot be written, or its folder cannot be made. Leaves nothing behind. */
 enum qkv_status init_files_try(const struct init *init, struct qkv_error *error);
 
+/* Makes the folders of a path. */
+enum qkv_status init_make_folder_of(const char *path, struct qkv_error *error);
+
 /* Makes the folder of the config and writes all files. After a failure, files that did not exist before do not exist. */
 enum qkv_status init_files_write(const struct init *init, struct qkv_error *error);
 
 /* Measures how fast this machine trains the model that is planned: trains it for a few seconds, in a temporary folder, which is
  * removed. Fails when that folder cannot be written, and when training fails. */
 enum qkv_status init_measure(struct init *init, int threads, struct qkv_error *error);
+
+/* ---- text.c: a text without pairs ---- */
+
+struct init_text {
+    const char *path;
+    int64_t lines, characters; /* lines that are not blank */
+};
+
+struct init_text_options {
+    const char *lang; /* NULL: not given */
+    int64_t updates;  /* 0: as many as fit into the minutes */
+    double minutes;
+    int threads;
+    bool overwrite, quiet;
+};
+
+/* Reads a text. *is_text: its lines are no pairs in any form, and it is long enough for a language model. */
+enum qkv_status init_text_read(struct init_text *text, const char *path, bool *is_text,
+                               struct qkv_error *error);
+
+/* Writes the config of a language model to init->file, and says so unless `quiet`. Fails when the file exists already, unless
+ * `overwrite`, when it cannot be written, and when training fails. */
+enum qkv_status init_text_make(struct init *init, const struct init_text *text,
+                               const struct init_text_options *options, struct qkv_error *error);
 
 /* ---- report.c ---- */
 

@@ -2,6 +2,7 @@
  * tutorials. */
 #include "page/page.h"
 #include "config.h"
+#include "open_run.h"
 
 #include "checkpoint/safetensors.h"
 #include "config/path.h"
@@ -86,7 +87,9 @@ static enum qkv_status add_run(struct page *page, const char *path, struct qkv_e
     size_t size;
     if (options.snapshots == NOT_GIVEN) options.snapshots = MAX_SNAPSHOTS;
     options.numbers = float32 ? QKV_PACKED_FLOAT32 : QKV_PACKED_HALF;
-    if (qkv_run_open(&run, path, checkpoint, QKV_FLOAT32, error)) return QKV_INVALID;
+    if (open_run(&run, path, checkpoint, QKV_FLOAT32,
+                 "has no source sentence: this command shows translators only", error))
+        return QKV_INVALID;
     enum qkv_status status = qkv_run_pack(&run, options.numbers, &model, &size, &inner);
     if (status)
         qkv_error_set(error, "%s: %s%s", run.checkpoint, inner.message,

@@ -1,6 +1,7 @@
 #include "search_options.h"
 #include "core/choices.h"
 #include "data/corpus.h"
+#include "open_run.h"
 
 #include "config/config_keys.h"
 
@@ -74,7 +75,8 @@ enum qkv_status ensemble_open(struct ensemble *ensemble, const struct qkv_run *f
     add(ensemble, first->model, NULL);
     for (int i = 0; i < with->count; i++) {
         struct qkv_run *run = &ensemble->others[i];
-        enum qkv_status status = qkv_run_open(run, with->value[i], NULL, QKV_FLOAT32, error);
+        enum qkv_status status =
+            open_run(run, with->value[i], NULL, QKV_FLOAT32, "does not translate: use qkv complete", error);
         if (status) return status;
         add(ensemble, run->model, with->value[i]); /* from here on, ensemble_close releases it */
         if (set_precision(run->model, precision, error)) return QKV_INVALID;
@@ -132,5 +134,22 @@ enum qkv_status search_options_apply(const struct search_options *options, struc
                              "the shortest translation is %lld tokens, but the longest is %lld: change "
                              "--min-length or --max-length",
                              (long long)testing->min_output_length, (long long)testing->max_output_length);
+    return QKV_OK;
+}
+
+enum qkv_status sampling_options_apply(const struct sampling_options *o,
+                                       struct qkv_sampling_options *sampling, struct qkv_error *error)
+{
+    const char *name = o->temperature > 0 ? "temperature"
+                       : o->top_k >= 0    ? "top-k"
+                       : o->top_p > 0     ? "top-p"
+                       : o->seed >= 0     ? "seed"
+                                          : NULL;
+    if (!o->sample) return name ? qkv_error_set(error, "--%s is for sampling: add --sample", name) : QKV_OK;
+    *sampling = (struct qkv_sampling_options){.enabled = true,
+                                              .temperature = o->temperature > 0 ? o->temperature : 1,
+                                              .top_k = o->top_k > 0 ? o->top_k : 0,
+                                              .top_p = o->top_p > 0 ? o->top_p : 1,
+                                              .seed = o->seed >= 0 ? (uint64_t)o->seed : 42};
     return QKV_OK;
 }

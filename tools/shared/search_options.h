@@ -84,6 +84,39 @@ struct search_options {
     COMMAND_OPTION_PRECISION(&(o)->precision)
 /* clang-format on */
 
+/* The options of sampling as they are given. */
+struct sampling_options {
+    bool sample;
+    double temperature, top_p; /* 0: not given */
+    int64_t top_k, seed;       /* -1: not given */
+};
+
+#define SAMPLING_OPTIONS_DEFAULT                                                                             \
+    {                                                                                                        \
+        .top_k = -1, .seed = -1                                                                              \
+    }
+
+/* The rows of an options table; `instead`: of what the tokens are drawn. */
+/* clang-format off */
+#define COMMAND_OPTIONS_SAMPLING(o, instead)                                                                 \
+    {"sample", 0, NULL, OPTION_FLAG, &(o)->sample,                                                           \
+     "draw each token from the probabilities of the model instead of " instead},                             \
+    {"temperature", 0, "T", OPTION_NUMBER, &(o)->temperature,                                                \
+     "sampling: below 1 prefers probable tokens, above 1 improbable ones (default: 1)", 1e-6, 1e6},          \
+    {"top-k", 0, "K", OPTION_INTEGER, &(o)->top_k,                                                           \
+     "sampling: keep the K most probable tokens; 0: all (default)", 0, 1e9},                                 \
+    {"top-p", 0, "P", OPTION_NUMBER, &(o)->top_p,                                                            \
+     "sampling: then keep the smallest set of the most probable tokens with total probability P "            \
+     "(default: 1)",                                                                                         \
+     1e-6, 1},                                                                                               \
+    {"seed", 0, "N", OPTION_INTEGER, &(o)->seed,                                                             \
+     "sampling: another seed gives other samples (default: 42)", 0, 9e15}
+/* clang-format on */
+
+/* Refuses options of sampling without --sample. */
+enum qkv_status sampling_options_apply(const struct sampling_options *options,
+                                       struct qkv_sampling_options *sampling, struct qkv_error *error);
+
 /* The choices of --length-penalty; the context is not used. */
 const char *length_penalty_name(const void *context, int64_t index);
 

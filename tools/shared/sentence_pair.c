@@ -1,4 +1,5 @@
 #include "sentence_pair.h"
+#include "open_run.h"
 
 #include "output_options.h"
 #include "search_options.h"
@@ -16,7 +17,8 @@ enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
     if (options->target && options->beam)
         return qkv_error_set(
             error, "--target and --beam exclude each other: a given translation is not searched for");
-    enum qkv_status status = qkv_run_open(&v->run, run, options->checkpoint, dtype, error);
+    enum qkv_status status = open_run(&v->run, run, options->checkpoint, dtype,
+                                      "has no source sentence: this command shows translators only", error);
     if (!status) status = silence_heads(v->run.model, &options->without, error);
     return status ? status : set_precision(v->run.model, options->precision, error);
 }

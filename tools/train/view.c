@@ -99,7 +99,8 @@ static void train_block_validation(struct train_block *block, const struct qkv_t
     qkv_arena_reset(&block->arena);
     block->samples = 0;
     for (int64_t i = 0; i < validation->samples && i < TRAIN_BLOCK_SAMPLES; i++) {
-        const char *source = qkv_arena_string(&block->arena, validation->source[i]);
+        const char *given = validation->source[i] ? validation->source[i] : "";
+        const char *source = qkv_arena_string(&block->arena, given);
         const char *reference = qkv_arena_string(&block->arena, validation->reference[i]);
         const char *translation = qkv_arena_string(&block->arena, validation->translation[i]);
         if (!source || !reference || !translation) return;
@@ -224,14 +225,24 @@ static const char *train_score_text(enum qkv_metric metric, double value, char t
     return text;
 }
 
+/* Whether a score is shown: it is computed in training, and a language model has it. */
+static bool has_score(const struct qkv_scores *scores, enum qkv_metric metric)
+{
+    return !qkv_metric_info(metric)->on_request &&
+           (scores->counts.translated || qkv_metric_is_of_references(metric));
+}
+
 static void append_scores(const struct train_block *block, int width, struct bytes *out)
 {
     const char green[] = "32";
     char text[64];
     struct paragraph line = begin_paragraph(block, width, "dev", out);
     for (int m = 0; m < QKV_METRIC_COUNT; m++)
-        if (!qkv_metric_info((enum qkv_metric)m)->on_request)
+        if (has_score(&block->scores, (enum qkv_metric)m))
             add_words(&line, "%s", train_score_text((enum qkv_metric)m, block->scores.value[m], text));
+    if (!block->scores.counts.translated)
+        add_words(&line, "bits per character %.3f",
+                  qkv_bits_per(&block->scores.counts, block->scores.counts.characters));
     add_words(&line, "at update %lld", (long long)block->validated);
     if (block->best_update == block->validated) {
         const char mark[] = "(best)";
@@ -264,8 +275,9 @@ static void train_block_lines(const struct train_block *block, int width, struct
     append_loss(block, width, out);
     if (block->validated) append_scores(block, width, out);
     for (int64_t i = 0; i < block->samples; i++) {
-        append_text("    ", block->sample[i].source, width, out);
-        append_text("      = ", block->sample[i].translation, width, out);
+        bool has_source = *block->sample[i].source; /* a language model has none */
+        if (has_source) append_text("    ", block->sample[i].source, width, out);
+        append_text(has_source ? "      = " : "    ", block->sample[i].translation, width, out);
         if (strcmp(block->sample[i].translation, block->sample[i].reference) != 0)
             append_text("      * ", block->sample[i].reference, width, out);
     }
@@ -423,16 +435,23 @@ static void show_start(void *context, const struct qkv_train_start *start)
     view->resumed = start->resumed;
     view->started_at = qkv_clock_seconds();
     if (view->quiet) return;
-    char frozen[48] = "", processes[32] = "";
+    char frozen[48] = "", processes[32] = "", vocabularies[64];
+    bool has_pairs = view->text == QKV_TEXT_PAIRS;
+    if (has_pairs)
+        snprintf(vocabularies, sizeof vocabularies, "vocabularies of %d and %d", (int)start->source_types,
+                 (int)start->target_types);
+    else
+        snprintf(vocabularies, sizeof vocabularies, "a vocabulary of %d", (int)start->target_types);
     if (start->processes > 1) snprintf(processes, sizeof processes, "%d processes with ", start->processes);
     if (start->frozen) snprintf(frozen, sizeof frozen, " (%lld frozen)", (long long)start->frozen);
-    say(stderr,
-        "%s: %lld parameters%s, %lld training pairs, %lld dev pairs, vocabularies of %d and %d, %s%d "
-        "thread%s\n",
-        start->folder, (long long)start->parameters, frozen, (long long)start->pairs,
-        (long long)start->dev_pairs, (int)start->source_types, (int)start->target_types, processes,
-        start->threads, start->threads == 1 ? "" : "s");
-    if (start->pairs < start->read)
+    say(stderr, "%s: %lld parameters%s, %lld training %s, %lld dev %s, %s, %s%d thread%s\n", start->folder,
+        (long long)start->parameters, frozen, (long long)start->pairs, view->unit,
+        (long long)start->dev_pairs, view->unit, vocabularies, processes, start->threads,
+        start->threads == 1 ? "" : "s");
+    if (start->pairs < start->read && !has_pairs)
+        fprintf(stderr, "dropped %lld of %lld training %s, which are longer than max_length\n",
+                (long long)(start->read - start->pairs), (long long)start->read, view->unit);
+    else if (start->pairs < start->read)
         fprintf(stderr,
                 "dropped %lld of %lld training pairs; longer than max_length: %lld source%s, %lld target%s\n",
                 (long long)(start->read - start->pairs), (long long)start->read,
@@ -487,9 +506,12 @@ static void print_scores(const struct qkv_scores *scores)
 {
     char text[64];
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
-        if (qkv_metric_info((enum qkv_metric)m)->on_request) continue;
+        if (!has_score(scores, (enum qkv_metric)m)) continue;
         fprintf(stderr, "%s%s", m ? "  " : " ", train_score_text((enum qkv_metric)m, scores->value[m], text));
     }
+    if (!scores->counts.translated)
+        fprintf(stderr, "  bits per character %.3f",
+                qkv_bits_per(&scores->counts, scores->counts.characters));
 }
 
 static void print_validation(const struct qkv_train_validation *v)
@@ -499,8 +521,8 @@ static void print_validation(const struct qkv_train_validation *v)
     fputs(v->best ? "  (best)\n" : "\n", stderr);
     for (int64_t i = 0; i < v->samples; i++) {
         bool right = !strcmp(v->reference[i], v->translation[i]);
-        say(stderr, "    %s\n", v->source[i]);
-        say(stderr, "      = %s\n", v->translation[i]);
+        if (v->source[i]) say(stderr, "    %s\n", v->source[i]);
+        say(stderr, v->source[i] ? "      = %s\n" : "    %s\n", v->translation[i]);
         if (!right) say(stderr, "      * %s\n", v->reference[i]);
     }
 }
@@ -540,6 +562,12 @@ static void show_notice(void *context, const char *sentence)
 void train_view_begin(struct train_view *view, const struct qkv_config *config)
 {
     const struct qkv_training_config *training = &config->training;
+    static const char *const units[] = {[QKV_TEXT_PAIRS] = "pairs",
+                                        [QKV_TEXT_LINES] = "lines",
+                                        [QKV_TEXT_PARAGRAPHS] = "paragraphs",
+                                        [QKV_TEXT_RUNNING] = "windows"};
+    view->text = config->data.text;
+    view->unit = units[view->text];
     view->may_stop_early = training->patience > 0;
     view->is_live = !view->quiet && has_cursor_control(stderr);
     view->block.metric = training->early_stopping_metric;
@@ -609,6 +637,12 @@ static void print_next(const struct train_view *view, const struct qkv_config *c
 {
     const struct qkv_stack_config *decoder = &config->model.decoder;
     const char *sentence = example_sentence(view);
+    if (view->text != QKV_TEXT_PAIRS) {
+        fputs("next: qkv complete ", stderr);
+        print_shell_word(stderr, config->training.model_dir);
+        fputs(" \"A\" --sample\n", stderr);
+        return;
+    }
     fputs("next: echo ", stderr);
     print_shell_word(stderr, sentence);
     fputs(" | qkv translate ", stderr);

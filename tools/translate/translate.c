@@ -5,6 +5,7 @@
 #include "attention_options.h"
 #include "command.h"
 #include "input_lines.h"
+#include "open_run.h"
 #include "output_options.h"
 #include "print.h"
 #include "program.h"
@@ -126,16 +127,14 @@ static enum qkv_status block_share(struct block *block, struct qkv_processes *pr
 
 /* Batches of a block: enough for every thread of a large machine. The number must not depend on the
  * number of threads, because sentences that are translated together share rounding. */
-enum { BATCHES_AHEAD = 64, DEFAULT_SEED = 42 };
+enum { BATCHES_AHEAD = 64 };
 
 /* The options as they are given. */
 struct options {
     struct search_options search;
     int64_t n_best, batch_size, threads; /* 0: not given */
     bool scores, quiet, has_prefixes, as_trained, replace_unknown, alignment;
-    bool sample;
-    double temperature, top_p; /* 0: not given */
-    int64_t top_k, seed;       /* -1: not given */
+    struct sampling_options sampling;
 };
 
 /* The last sentence that was typed at the prompt. */
@@ -362,7 +361,7 @@ static enum qkv_status set_n_best(void *context, int64_t n_best, struct qkv_erro
     struct translator *t = context;
     (void)error;
     t->search.n_best = n_best;
-    if (!t->options.sample) t->search.beam_size = n_best > t->beam_size ? n_best : t->beam_size;
+    if (!t->options.sampling.sample) t->search.beam_size = n_best > t->beam_size ? n_best : t->beam_size;
     return QKV_OK;
 }
 
@@ -382,25 +381,15 @@ static void run_prompt(struct translator *t)
 
 /* ---- options ---- */
 
-/* Sets the options of sampling. Refuses options of sampling without --sample, and options that have no effect with it. */
+/* Sets the options of sampling. Refuses options that have no effect with it. */
 static enum qkv_status set_sampling(struct translator *t, struct qkv_error *error)
 {
     const struct options *o = &t->options;
-    const char *name = o->temperature > 0 ? "temperature"
-                       : o->top_k >= 0    ? "top-k"
-                       : o->top_p > 0     ? "top-p"
-                       : o->seed >= 0     ? "seed"
-                                          : NULL;
-    if (!o->sample) return name ? qkv_error_set(error, "--%s is for sampling: add --sample", name) : QKV_OK;
+    if (sampling_options_apply(&o->sampling, &t->search.sampling, error)) return QKV_INVALID;
+    if (!o->sampling.sample) return QKV_OK;
     if (o->search.beam)
         return qkv_error_set(error, "--sample and --beam exclude each other: --n-best N draws N samples");
     t->search.beam_size = 1;
-    t->search.sampling =
-        (struct qkv_sampling_options){.enabled = true,
-                                      .temperature = o->temperature > 0 ? o->temperature : 1,
-                                      .top_k = o->top_k > 0 ? o->top_k : 0,
-                                      .top_p = o->top_p > 0 ? o->top_p : 1,
-                                      .seed = o->seed >= 0 ? (uint64_t)o->seed : DEFAULT_SEED};
     return QKV_OK;
 }
 
@@ -416,7 +405,7 @@ static enum qkv_status set_search(struct translator *t, struct qkv_error *error)
     t->search.allow_unknown = o->replace_unknown;
     if (!o->batch_size) o->batch_size = testing.batch_size;
     if (set_sampling(t, error)) return QKV_INVALID;
-    if (o->sample || t->search.n_best <= t->search.beam_size) return QKV_OK;
+    if (o->sampling.sample || t->search.n_best <= t->search.beam_size) return QKV_OK;
     return qkv_error_set(error, "%s is %lld, but must not exceed the beam size, %lld: raise --beam%s",
                          o->n_best ? "--n-best" : "testing.n_best of the run", (long long)t->search.n_best,
                          (long long)t->search.beam_size, o->n_best ? "" : ", or give --n-best");
@@ -425,7 +414,8 @@ static enum qkv_status set_search(struct translator *t, struct qkv_error *error)
 static enum qkv_status open_translator(struct translator *t, const char *run, const char *checkpoint,
                                        struct qkv_error *error)
 {
-    enum qkv_status status = qkv_run_open(&t->run, run, checkpoint, QKV_FLOAT32, error);
+    enum qkv_status status =
+        open_run(&t->run, run, checkpoint, QKV_FLOAT32, "does not translate: use qkv complete", error);
     const struct options *o = &t->options;
     if (!status) status = set_search(t, error);
     if (!status) status = silence_heads(t->run.model, &o->search.without, error);
@@ -493,7 +483,7 @@ static enum qkv_status check_path(const char *path, const char *run, struct qkv_
                          path, path, run);
 }
 
-static struct options options = {.search = SEARCH_OPTIONS_DEFAULT, .top_k = -1, .seed = -1};
+static struct options options = {.search = SEARCH_OPTIONS_DEFAULT, .sampling = SAMPLING_OPTIONS_DEFAULT};
 static const char *checkpoint;
 
 /* Runs in process 0, which also ends the work of the other processes. */
@@ -558,19 +548,7 @@ const struct command command_translate = {
         {"alignment", 0, NULL, OPTION_FLAG, &options.alignment,
          "print after each translation a tab and its links, 0-0 1-2: the words of the line and of the "
          "translation that qkv align links (by RUN alone, with --with)"},
-        {"sample", 0, NULL, OPTION_FLAG, &options.sample,
-         "draw each token from the probabilities of the model instead of searching for the best "
-         "translation; excludes --beam"},
-        {"temperature", 0, "T", OPTION_NUMBER, &options.temperature,
-         "sampling: below 1 prefers probable tokens, above 1 improbable ones (default: 1)", 1e-6, 1e6},
-        {"top-k", 0, "K", OPTION_INTEGER, &options.top_k,
-         "sampling: keep the K most probable tokens; 0: all (default)", 0, 1e9},
-        {"top-p", 0, "P", OPTION_NUMBER, &options.top_p,
-         "sampling: then keep the smallest set of the most probable tokens with total probability P "
-         "(default: 1)",
-         1e-6, 1},
-        {"seed", 0, "N", OPTION_INTEGER, &options.seed,
-         "sampling: another seed gives other samples (default: 42)", 0, 9e15},
+        COMMAND_OPTIONS_SAMPLING(&options.sampling, "searching for the best translation; excludes --beam"),
         {"prefix", 0, NULL, OPTION_FLAG, &options.has_prefixes,
          "lines are a source, a tab and a prefix: what the translation begins with"},
         {"as-trained", 0, NULL, OPTION_FLAG, &options.as_trained,

@@ -29,7 +29,7 @@ static void derive_stack(struct qkv_stack_config *stack)
 static bool derive(struct qkv_config *config, struct qkv_arena *arena)
 {
     struct qkv_training_config *training = &config->training;
-    derive_stack(&config->model.encoder);
+    if (config->model.decoder.type != QKV_NETWORK_DECODER_ONLY) derive_stack(&config->model.encoder);
     derive_stack(&config->model.decoder);
     if (!training->model_dir || !*training->model_dir)
         training->model_dir = qkv_arena_format(arena, "runs/%s", config->name ? config->name : "");
@@ -40,8 +40,8 @@ bool qkv_key_is_derivable(const struct qkv_key *key, const struct qkv_config *co
 {
     struct qkv_collector ignored = {.arena = arena};
     struct qkv_config changed = *config;
-    return key->fallback &&
-           qkv_value_read_text(key, key->fallback, (struct qkv_place){.name = key->path}, &changed,
+    if (!key->fallback) return !*qkv_key_text(key, config);
+    return qkv_value_read_text(key, key->fallback, (struct qkv_place){.name = key->path}, &changed,
                                &ignored) &&
            (qkv_value_equal(key, config, &changed) ||
             (derive(&changed, arena) && qkv_value_equal(key, config, &changed)));
@@ -180,7 +180,7 @@ static void check_positions(const struct check *check, const struct qkv_stack_co
                        full(check, ".positions.type"), (long long)key_width);
     /* data.*.max_length counts words only, positions.max_length also </s> (or <s>): so > and not >=. */
     relate(check,
-           positions->type != QKV_POSITION_LEARNED ||
+           positions->type != QKV_POSITION_LEARNED || data->text == QKV_TEXT_RUNNING ||
                positions->max_length > (encoder ? &data->src : &data->trg)->max_length,
            ".positions.max_length", "learned positions must exceed",
            encoder ? "data.src.max_length" : "data.trg.max_length");
@@ -203,7 +203,9 @@ static void check_transformer_stack(struct check check, const struct qkv_stack_c
                                     const char *section)
 {
     int64_t width = stack->embeddings.embedding_dim;
-    if (stack->type != QKV_NETWORK_TRANSFORMER) return;
+    bool is_encoder = stack == &check.config->model.encoder;
+    if (stack->type == QKV_NETWORK_RECURRENT || (stack->type == QKV_NETWORK_DECODER_ONLY && is_encoder))
+        return;
     check.section = section;
     check_dropout(&check, stack->activation_dropout, ".activation_dropout");
     check_dropout(&check, stack->attention.dropout, ".attention.dropout");
@@ -256,7 +258,8 @@ static void check_recurrent(const struct check *check, const struct qkv_model_co
 static void check_model(struct check check)
 {
     const struct qkv_model_config *model = &check.config->model;
-    bool recurrent = model->encoder.type == QKV_NETWORK_RECURRENT;
+    bool recurrent = model->encoder.type == QKV_NETWORK_RECURRENT,
+         has_encoder = model->encoder.type != QKV_NETWORK_DECODER_ONLY;
     bool same_type = model->encoder.type == model->decoder.type;
     check.section = "model";
     relate(&check, same_type, ".decoder.type", "must equal", ".encoder.type");
@@ -264,10 +267,10 @@ static void check_model(struct check check)
     check_transformer_stack(check, &model->encoder, "model.encoder");
     check_transformer_stack(check, &model->decoder, "model.decoder");
     require(&check,
-            model->decoder.type != QKV_NETWORK_TRANSFORMER ||
+            model->decoder.type == QKV_NETWORK_RECURRENT ||
                 model->decoder.attention.score == QKV_ATTENTION_SCORE_SCALED_DOT,
             ".decoder.attention.score", ".decoder.type", "a transformer has scaled_dot");
-    relate(&check, recurrent || model->encoder.hidden_size == model->decoder.hidden_size,
+    relate(&check, recurrent || !has_encoder || model->encoder.hidden_size == model->decoder.hidden_size,
            ".decoder.hidden_size", "must equal", ".encoder.hidden_size");
     need(&check, !*model->settings || *model->network, ".settings", ".network", "");
     need(&check, !model->tied_embeddings || check.config->data.joint_vocabulary, ".tied_embeddings",
@@ -275,6 +278,30 @@ static void check_model(struct check check)
 }
 
 /* ---- data, training, testing ---- */
+
+/* A text without pairs is for a language model, and a language model for such a text. */
+static void check_text(struct check check)
+{
+    const struct qkv_config *config = check.config;
+    const struct qkv_stack_config *decoder = &config->model.decoder;
+    const enum qkv_metric metric = config->training.early_stopping_metric;
+    bool is_only = decoder->type == QKV_NETWORK_DECODER_ONLY,
+         is_running = config->data.text == QKV_TEXT_RUNNING;
+    check.section = "data";
+    if (config->data.text == QKV_TEXT_PAIRS) {
+        require(&check, !is_only, "model.decoder.type", ".text",
+                "needs a text for a language model: set data.text to lines, paragraphs or running, or "
+                "model.decoder.type to transformer");
+        return;
+    }
+    need(&check, is_only, ".text", "model.decoder.type", " decoder_only: there is no source to encode");
+    need(&check, config->data.dev_share == 0 || !*config->data.dev, ".dev_share", ".dev", " to be empty");
+    need(&check, !is_running || config->data.trg.bpe_dropout <= 0, ".text", ".trg.bpe_dropout", " to be 0");
+    relate(&check, !is_running || config->data.context <= qkv_stack_max_length(decoder), ".context",
+           "must not exceed", "model.decoder.positions.max_length");
+    require(&check, metric <= QKV_METRIC_TOKEN_ACCURACY, "training.early_stopping_metric", ".text",
+            "a language model has only loss, ppl and token_accuracy");
+}
 
 static void check_name(const struct check *check)
 {
@@ -324,8 +351,10 @@ static void check_needs(const struct check *check)
         const char *const *path = key->choices ? qkv_key_choice(key, check->config)->needs : NULL;
         for (; path && *path && **path; path++) {
             const struct qkv_key *needed = qkv_key_at(&qkv_config_schema, *path);
+            bool is_share = needed->kind == QKV_KEY_TEXT && check->config->data.dev_share > 0 &&
+                            !strcmp(*path, "data.dev");
             if (needed->kind == QKV_KEY_TEXT)
-                need(check, *qkv_key_text(needed, check->config), key->path, *path, "");
+                need(check, is_share || *qkv_key_text(needed, check->config), key->path, *path, "");
             else
                 need(check, *(const int64_t *)qkv_key_value(needed, check->config) > 0, key->path, *path,
                      " above 0");
@@ -336,7 +365,7 @@ static void check_needs(const struct check *check)
 /* Whether any kind of dropout is used in a stack. */
 static bool drops_out(const struct qkv_stack_config *stack, bool is_decoder)
 {
-    bool transformer = stack->type == QKV_NETWORK_TRANSFORMER;
+    bool transformer = stack->type != QKV_NETWORK_RECURRENT;
     bool attends = transformer || (is_decoder && stack->attention.score != QKV_ATTENTION_SCORE_NONE);
     return stack->dropout > 0 || stack->embeddings.dropout > 0 || stack->embeddings.word_dropout > 0 ||
            (transformer && stack->activation_dropout > 0) || (attends && stack->attention.dropout > 0) ||
@@ -369,13 +398,15 @@ static void check_training(struct check check, bool ends)
 {
     const struct qkv_training_config *training = &check.config->training;
     const struct qkv_model_config *model = &check.config->model;
-    bool drops = drops_out(&model->encoder, false) || drops_out(&model->decoder, true);
+    bool has_encoder = model->encoder.type != QKV_NETWORK_DECODER_ONLY;
+    bool drops = (has_encoder && drops_out(&model->encoder, false)) || drops_out(&model->decoder, true);
     check.section = "training";
     if (ends && !training->updates && !training->epochs)
         qkv_key_report(&check.keys, "training.updates", "training.epochs",
                        "training.updates or training.epochs must be given, so that training ends");
     check_needs(&check);
-    need(&check, !training->patience || *check.config->data.dev, ".patience", "data.dev", "");
+    bool has_dev = *check.config->data.dev || check.config->data.dev_share > 0;
+    need(&check, !training->patience || has_dev, ".patience", "data.dev", "");
     require(&check, training->snapshots != 1, ".snapshots", ".snapshots",
             "must be 0 or at least 2: the first and the last");
     need(&check, training->r_drop == 0 || drops, ".r_drop", "model.encoder.dropout",
@@ -396,7 +427,8 @@ static void check_testing(struct check check)
     const struct qkv_testing_config *testing = &check.config->testing;
     int64_t longest = testing->max_output_length;
     check.section = "testing";
-    need(&check, !testing->average || *check.config->data.dev, ".average", "data.dev", "");
+    bool has_dev = *check.config->data.dev || check.config->data.dev_share > 0;
+    need(&check, !testing->average || has_dev, ".average", "data.dev", "");
     relate(&check, testing->average <= check.config->training.keep_best_ckpts, ".average", "must not exceed",
            "training.keep_best_ckpts");
     relate(&check, testing->n_best <= testing->beam_size, ".n_best", "must not exceed", ".beam_size");
@@ -409,6 +441,8 @@ static void complete(struct qkv_config *config, const struct qkv_key_source *sou
                      struct qkv_collector *collector)
 {
     struct check check = {config, {&qkv_config_schema, sources, collector}, ""};
+    if (config->model.decoder.type == QKV_NETWORK_DECODER_ONLY)
+        config->model.encoder.type = QKV_NETWORK_DECODER_ONLY; /* no network has it only in one */
     if (rules != RULES_OF_MODEL) {
         check_name(&check);
         check_effects(config, &check.keys);
@@ -418,6 +452,7 @@ static void complete(struct qkv_config *config, const struct qkv_key_source *sou
         check_merges(check, &config->data.src, "data.src");
         check_merges(check, &config->data.trg, "data.trg");
         check_joint_vocabulary(check);
+        check_text(check);
         check_training(check, rules == RULES_OF_TRAINING);
         check_testing(check);
     }
@@ -465,10 +500,10 @@ static bool check_values(const struct qkv_config *config, const char *prefix, bo
         const struct qkv_key *key = &qkv_config_schema.keys[i];
         if ((key->kind == QKV_KEY_CHOICE) != choices || strncmp(key->path, prefix, strlen(prefix)) != 0)
             continue;
-        if (!choices && rules == RULES_OF_MODEL &&
-            qkv_key_unmet(&qkv_config_schema, key, config, QKV_WITHOUT_EFFECT_REFUSED).key)
-            continue;
-        good &= qkv_value_check(key, config, PROGRAM, rules == RULES_OF_TRAINING, collector);
+        bool has_effect =
+            choices || !qkv_key_unmet(&qkv_config_schema, key, config, QKV_WITHOUT_EFFECT_REFUSED).key;
+        if (!has_effect && rules == RULES_OF_MODEL) continue;
+        good &= qkv_value_check(key, config, PROGRAM, has_effect && rules == RULES_OF_TRAINING, collector);
     }
     return good;
 }

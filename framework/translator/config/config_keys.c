@@ -189,7 +189,9 @@ static enum qkv_status write_keys(const struct qkv_config *config, FILE *file, b
     bool done = true;
     for (int i = 0; i < qkv_config_schema.count && done; i++) {
         const struct qkv_key *key = &keys[i];
-        if (!full && qkv_key_is_derivable(key, config, &arena)) continue;
+        bool is_absent = !key->fallback && !*qkv_key_text(key, config) &&
+                         qkv_key_unmet(&qkv_config_schema, key, config, QKV_WITHOUT_EFFECT_REFUSED).key;
+        if (is_absent || (!full && qkv_key_is_derivable(key, config, &arena))) continue;
         const char *value = value_for(key, config, folder, &arena);
         int depth;
         const char *name = open_sections(key->path, previous, file, &depth);

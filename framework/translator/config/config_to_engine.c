@@ -27,7 +27,7 @@ int64_t qkv_stack_max_length(const struct qkv_stack_config *stack)
     enum qkv_position_kind kind = stack->positions.type;
     bool table =
         kind == QKV_POSITION_SINUSOIDAL || kind == QKV_POSITION_LEARNED || kind == QKV_POSITION_ROTARY;
-    return stack->type == QKV_NETWORK_TRANSFORMER && table ? stack->positions.max_length : INT32_MAX;
+    return stack->type != QKV_NETWORK_RECURRENT && table ? stack->positions.max_length : INT32_MAX;
 }
 
 struct qkv_optimizer_options qkv_optimizer_options_from_config(const struct qkv_training_config *training)

@@ -558,10 +558,13 @@ static void collect_missing(struct qkv_reading *reading)
 {
     for (int i = 0; i < reading->schema->count; i++) {
         struct qkv_key_source *source = &reading->sources[i];
-        if (reading->schema->keys[i].fallback || source->given) continue;
+        const struct qkv_key *key = &reading->schema->keys[i];
+        if (key->fallback || source->given ||
+            qkv_key_unmet(reading->schema, key, reading->config, QKV_WITHOUT_EFFECT_REFUSED).key)
+            continue;
         source->bad = true;
         qkv_collect(reading->collector, (struct qkv_place){.name = reading->path},
-                    "%s is missing, but is required", reading->schema->keys[i].path);
+                    "%s is missing, but is required", key->path);
     }
 }
 

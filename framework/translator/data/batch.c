@@ -4,6 +4,7 @@
 
 #include "config/config_keys.h"
 #include "data/bpe.h"
+#include "data/corpus.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,18 +64,35 @@ static void copy(int32_t *to, struct qkv_ids from)
     if (from.length) memcpy(to, from.ids, (size_t)from.length * sizeof *to);
 }
 
-void qkv_batch_add(struct qkv_batch *batch, int64_t index, struct qkv_ids source,
+/* Adds a source, and </s>; NULL: none. */
+static void add_source(struct qkv_batch *batch, int64_t i, const struct qkv_ids *source)
+{
+    batch->source_length[i] = source ? source->length + 1 : 0;
+    if (source) {
+        int32_t *tokens = batch->source + batch->source_tokens;
+        copy(tokens, *source);
+        tokens[source->length] = QKV_END;
+    }
+    batch->source_start[i + 1] = batch->source_tokens += batch->source_length[i];
+}
+
+void qkv_batch_add_window(struct qkv_batch *batch, int64_t index, struct qkv_ids window)
+{
+    int64_t i = batch->count++;
+    batch->index[i] = index;
+    add_source(batch, i, NULL);
+    copy(batch->target_input + batch->target_tokens, (struct qkv_ids){window.length, window.ids - 1});
+    copy(batch->target_output + batch->target_tokens, window);
+    batch->target_length[i] = window.length;
+    batch->target_start[i + 1] = batch->target_tokens += window.length;
+}
+
+void qkv_batch_add(struct qkv_batch *batch, int64_t index, const struct qkv_ids *source,
                    const struct qkv_ids *target)
 {
     int64_t i = batch->count++;
     batch->index[i] = index;
-
-    int32_t *tokens = batch->source + batch->source_tokens;
-    copy(tokens, source);
-    tokens[source.length] = QKV_END;
-    batch->source_length[i] = source.length + 1;
-    batch->source_start[i + 1] = batch->source_tokens += source.length + 1;
-
+    add_source(batch, i, source);
     batch->target_length[i] = target ? target->length + 1 : 0;
     if (target) {
         int32_t *input = batch->target_input + batch->target_tokens;
@@ -93,16 +111,17 @@ enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const str
     int64_t source_tokens = 0, target_tokens = 0;
     if (count < 0) return qkv_error_set(error, "a batch of %lld sentences", (long long)count);
     for (int64_t i = 0; i < count; i++) {
-        if (!are_ids(source[i]) || (target && !are_ids(target[i])))
+        if ((source && !are_ids(source[i])) || (target && !are_ids(target[i])))
             return qkv_error_set(
                 error, "sentence %lld has no ids, or a length that is negative or above 2^31", (long long)i);
-        source_tokens += source[i].length + 1;
+        if (source) source_tokens += source[i].length + 1;
         if (target) target_tokens += target[i].length + 1;
     }
     if (!qkv_batch_reserve(batch, count, source_tokens, target_tokens))
         return qkv_error_set(error, "out of memory");
     qkv_batch_clear(batch);
-    for (int64_t i = 0; i < count; i++) qkv_batch_add(batch, i, source[i], target ? &target[i] : NULL);
+    for (int64_t i = 0; i < count; i++)
+        qkv_batch_add(batch, i, source ? &source[i] : NULL, target ? &target[i] : NULL);
     return QKV_OK;
 }
 
@@ -195,21 +214,10 @@ enum qkv_status qkv_batch_view_check(const struct qkv_batch_view *view, bool has
  * between epochs and need less memory. */
 enum { POOL = 64 };
 
-/* Number of tokens of a sentence, with </s>. */
-static int64_t source_length(const struct qkv_corpus *corpus, int64_t i)
-{
-    return corpus->source.start[i + 1] - corpus->source.start[i] + 1;
-}
-
-static int64_t target_length(const struct qkv_corpus *corpus, int64_t i)
-{
-    return corpus->target.start[i + 1] - corpus->target.start[i] + 1;
-}
-
 static bool is_longer(const struct qkv_corpus *corpus, int64_t left, int64_t right)
 {
-    int64_t a = target_length(corpus, left), b = target_length(corpus, right);
-    return a != b ? a > b : source_length(corpus, left) > source_length(corpus, right);
+    int64_t a = qkv_target_rows(corpus, left), b = qkv_target_rows(corpus, right);
+    return a != b ? a > b : qkv_source_rows(corpus, left) > qkv_source_rows(corpus, right);
 }
 
 /* Sorts `order` by target length, then source length, shortest first: a stable merge sort. qsort is
@@ -241,8 +249,8 @@ static int64_t batch_end(const struct qkv_batches *batches, int64_t first, int64
     if (batches->options.type == QKV_BATCH_SENTENCE) return end - first > size ? first + size : end;
     int64_t source = 0, target = 0, i = first;
     for (; i < end; i++) {
-        source += source_length(batches->corpus, batches->order[i]);
-        target += target_length(batches->corpus, batches->order[i]);
+        source += qkv_source_rows(batches->corpus, batches->order[i]);
+        target += qkv_target_rows(batches->corpus, batches->order[i]);
         if (i > first && (source > size || target > size)) break;
     }
     return i;
@@ -320,11 +328,10 @@ static int64_t smaller(int64_t a, int64_t b)
 /* ---- the longest sentences, which determine the memory of a batch ---- */
 
 /* Maximal number of tokens of sentence i, with </s>, in any epoch. */
-static int64_t max_tokens(const struct qkv_corpus_side *side, int64_t i)
+static int64_t max_tokens(const struct qkv_corpus *corpus, const struct qkv_corpus_side *side, int64_t i)
 {
-    return (side->dropout ? qkv_bpe_dropout_max_tokens(side->dropout, i)
-                          : side->start[i + 1] - side->start[i]) +
-           1;
+    if (side->dropout) return qkv_bpe_dropout_max_tokens(side->dropout, i) + 1;
+    return side == &corpus->source ? qkv_source_rows(corpus, i) : qkv_target_rows(corpus, i);
 }
 
 /* Histogram of the lengths of one side: number[length] sentences, for lengths up to `longest`. */
@@ -334,11 +341,13 @@ struct lengths {
 };
 
 /* Fails when there is no memory. */
-static bool count_lengths(const struct qkv_corpus_side *side, int64_t count, struct lengths *lengths)
+static bool count_lengths(const struct qkv_corpus *corpus, const struct qkv_corpus_side *side,
+                          struct lengths *lengths)
 {
     int64_t longest = side->longest + 1;
     *lengths = (struct lengths){longest, calloc((size_t)longest + 1, sizeof *lengths->number)};
-    for (int64_t i = 0; lengths->number && i < count; i++) lengths->number[max_tokens(side, i)]++;
+    for (int64_t i = 0; lengths->number && i < corpus->count; i++)
+        lengths->number[max_tokens(corpus, side, i)]++;
     return lengths->number;
 }
 
@@ -346,8 +355,8 @@ static bool count_lengths(const struct qkv_corpus_side *side, int64_t count, str
 static bool count_sides(const struct qkv_corpus *corpus, struct lengths side[2])
 {
     side[0] = side[1] = (struct lengths){0};
-    return count_lengths(&corpus->source, corpus->count, &side[0]) &&
-           count_lengths(&corpus->target, corpus->count, &side[1]);
+    return count_lengths(corpus, &corpus->source, &side[0]) &&
+           count_lengths(corpus, &corpus->target, &side[1]);
 }
 
 static void release_sides(struct lengths side[2])
@@ -430,6 +439,16 @@ static struct qkv_ids sentence(const struct qkv_corpus_side *side, int64_t i)
     return (struct qkv_ids){side->start[i + 1] - side->start[i], side->ids + side->start[i]};
 }
 
+/* Adds sentence i of the corpus. */
+static void add_from(struct qkv_batch *batch, const struct qkv_corpus *corpus, int64_t i)
+{
+    const struct qkv_ids source = sentence(&corpus->source, i), target = sentence(&corpus->target, i);
+    if (corpus->form == QKV_TEXT_RUNNING)
+        qkv_batch_add_window(batch, i, target);
+    else
+        qkv_batch_add(batch, i, corpus->form == QKV_TEXT_PAIRS ? &source : NULL, &target);
+}
+
 /* The pool that has batch i. */
 static int64_t pool_of(const struct qkv_batches *batches, int64_t i)
 {
@@ -459,11 +478,22 @@ enum qkv_status qkv_batches_get(struct qkv_batches *batches, int64_t i, struct q
     if (pool != batches->pool) plan_pool(batches, pool);
     int64_t planned = batches->sequence[i - batches->first_batch[pool]];
     int64_t first = batches->start[planned], end = batches->start[planned + 1];
-    for (int64_t k = first; k < end; k++) {
-        int64_t index = batches->order[k];
-        struct qkv_ids target = sentence(&corpus->target, index);
-        qkv_batch_add(batch, index, sentence(&corpus->source, index), &target);
+    for (int64_t k = first; k < end; k++) add_from(batch, corpus, batches->order[k]);
+    return QKV_OK;
+}
+
+enum qkv_status qkv_batch_make_first(struct qkv_batch *batch, const struct qkv_corpus *corpus, int64_t count,
+                                     struct qkv_error *error)
+{
+    int64_t source_tokens = 0, target_tokens = 0;
+    for (int64_t i = 0; i < count; i++) {
+        source_tokens += qkv_source_rows(corpus, i);
+        target_tokens += qkv_target_rows(corpus, i);
     }
+    if (!qkv_batch_reserve(batch, count, source_tokens, target_tokens))
+        return qkv_error_set(error, "out of memory");
+    qkv_batch_clear(batch);
+    for (int64_t i = 0; i < count; i++) add_from(batch, corpus, i);
     return QKV_OK;
 }
 
@@ -490,8 +520,9 @@ static enum qkv_status add_largest(const struct qkv_batches *batches, int64_t sh
     bool reserved = lengths && unknown && qkv_batch_reserve(batch, count, source_tokens, target_tokens);
     if (reserved) qkv_batch_clear(batch);
     for (int64_t i = 0; reserved && i < count; i++) { /* QKV_UNKNOWN is 0 */
-        struct qkv_ids target_ids = {lengths[2 * i + 1] - 1, unknown};
-        qkv_batch_add(batch, i, (struct qkv_ids){lengths[2 * i] - 1, unknown}, &target_ids);
+        const struct qkv_ids source = {lengths[2 * i] - 1, unknown},
+                             target = {lengths[2 * i + 1] - 1, unknown};
+        qkv_batch_add(batch, i, lengths[2 * i] ? &source : NULL, &target);
     }
     free(lengths);
     free(unknown);

@@ -11,9 +11,17 @@ bool qkv_batch_reserve(struct qkv_batch *batch, int64_t sentences, int64_t sourc
 void qkv_batch_clear(struct qkv_batch *batch);
 
 /* Appends a sentence pair, given without <s> and </s>, which are added; its memory must be reserved. `index` is its
- * position in the corpus. `target` NULL: no target side. */
-void qkv_batch_add(struct qkv_batch *batch, int64_t index, struct qkv_ids source,
+ * position in the corpus. `source` or `target` NULL: the pair has no such side. */
+void qkv_batch_add(struct qkv_batch *batch, int64_t index, const struct qkv_ids *source,
                    const struct qkv_ids *target);
+
+/* Appends a window of a text, as a target to which nothing is added: the token before it, window.ids[-1], is its first
+ * input. */
+void qkv_batch_add_window(struct qkv_batch *batch, int64_t index, struct qkv_ids window);
+
+/* Makes a batch of the first `count` sentences of an encoded corpus. Fails when memory runs out. */
+enum qkv_status qkv_batch_make_first(struct qkv_batch *batch, const struct qkv_corpus *corpus, int64_t count,
+                                     struct qkv_error *error);
 
 /* Fills `batch` with <unk> tokens so that its graph needs at least as much memory as the graph of any shard of any batch in
  * any epoch, when batches are split into `shards`. Each side has as many tokens as the largest such shard, and the longest

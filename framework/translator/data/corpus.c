@@ -48,14 +48,71 @@ static bool count_tokens(struct qkv_types *types, const struct qkv_tokens *token
     return true;
 }
 
+/* The type of a line end of running text, until the corpus is encoded. */
+enum { LINE_END = -1 };
+
+/* Adds a line of running text, and its end. False when there is no memory. */
+static bool add_line(struct qkv_corpus *corpus, const struct qkv_tokens *tokens)
+{
+    struct qkv_corpus_side *side = &corpus->target;
+    if (!QKV_RESERVE(side->start, side->start_capacity, 2)) return false;
+    int64_t used = corpus->count ? side->start[1] : 0, count = tokens->count;
+    if (!QKV_RESERVE(side->ids, side->ids_capacity, used + count + 2)) return false;
+    if (!used) side->ids[used++] = LINE_END;
+    for (int64_t i = 0; i < count; i++)
+        if ((side->ids[used++] = qkv_types_add(&side->types, tokens->token[i], 1)) < 0) return false;
+    side->ids[used++] = LINE_END;
+    side->start[0] = 0;
+    side->start[1] = used;
+    corpus->count = 1;
+    return true;
+}
+
+/* Makes windows of running text, from `first` tokens after its beginning: all of it, or as many complete ones as any first
+ * below `context` leaves. The arrays have room for the former. */
+static void make_windows(struct qkv_corpus *corpus, int64_t tokens, int64_t first, bool is_all)
+{
+    int64_t length = corpus->context, *start = corpus->target.start;
+    int64_t count = is_all ? (tokens + length - 1) / length : (tokens - length + 1) / length;
+    for (int64_t i = 0; i <= count; i++) start[i] = 1 + first + i * length;
+    if (is_all) start[count] = 1 + tokens;
+    corpus->count = count;
+}
+
+/* Divides encoded running text into windows. */
+static bool divide(struct qkv_corpus *corpus)
+{
+    struct qkv_corpus_side *source = &corpus->source, *target = &corpus->target;
+    int64_t tokens = target->start[1] - 1, count = (tokens + corpus->context - 1) / corpus->context;
+    if (!QKV_RESERVE(target->start, target->start_capacity, count + 1) ||
+        !QKV_RESERVE(source->start, source->start_capacity, count + 1))
+        return false;
+    memset(source->start, 0, (size_t)(count + 1) * sizeof *source->start);
+    corpus->tokens = tokens;
+    make_windows(corpus, tokens, 0, true);
+    target->longest = (tokens < corpus->context ? tokens : corpus->context) - 1;
+    return true;
+}
+
+/* Counts the characters of a line, and its end. */
+static void count_characters(struct qkv_corpus *corpus, const struct qkv_parallel_text *text)
+{
+    corpus->characters++;
+    corpus->words += text->tokens[1].words;
+    for (size_t i = 0; i < text->size[1]; i++) corpus->characters += (text->raw[1][i] & 0xC0) != 0x80;
+}
+
 /* Adds the current pair of a text. False when there is no memory. */
 static bool add_pair(struct qkv_corpus *corpus, const struct qkv_parallel_text *text)
 {
     const struct qkv_corpus_options *options = &text->options;
     struct qkv_corpus_side *sides[2] = {&corpus->source, &corpus->target};
     int64_t index = corpus->count;
-    bool stores = !options->types_only;
-    if (stores && options->max_pairs && index >= options->max_pairs) return true;
+    bool stores = !options->types_only, is_running = corpus->form == QKV_TEXT_RUNNING;
+    int64_t most = options->max_pairs, used = is_running && index ? corpus->target.start[1] : index;
+    if (stores && most && (is_running ? used / corpus->context : used) >= most) return true;
+    count_characters(corpus, text);
+    if (stores && is_running) return add_line(corpus, &text->tokens[1]);
     if (stores && !QKV_RESERVE(corpus->line, corpus->line_capacity, index + 1)) return false;
     for (int i = 0; i < 2; i++) {
         const struct qkv_tokens *tokens = &text->tokens[i];
@@ -78,7 +135,8 @@ static enum qkv_status read_text(struct qkv_corpus *corpus, const char *path,
                                  const struct qkv_data_config *data, struct qkv_corpus_options options,
                                  struct qkv_error *error)
 {
-    struct qkv_parallel_text text = {.path = path, .options = options, .config = {&data->src, &data->trg}};
+    struct qkv_parallel_text text = {
+        .path = path, .data = data, .options = options, .config = {&data->src, &data->trg}};
     struct qkv_corpus_side *sides[2] = {&corpus->source, &corpus->target};
     enum qkv_status status = QKV_OK;
     bool found = true, complete = true;
@@ -98,6 +156,8 @@ static enum qkv_status read_text(struct qkv_corpus *corpus, const char *path,
     while (complete && found && !(status = qkv_parallel_text_next(&text, &found, error)) && found)
         complete = add_pair(corpus, &text);
     corpus->read = text.read;
+    if (complete && !status && corpus->form != QKV_TEXT_PAIRS && !corpus->target.types.size)
+        status = qkv_error_set(error, "%s: the file has no text", path);
     corpus->long_sources = text.long_one[0];
     corpus->long_targets = text.long_one[1];
     qkv_parallel_text_release(&text);
@@ -111,7 +171,8 @@ enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
                                 struct qkv_error *error)
 {
     if (options.types_only) options.keep_raw = options.keep_words = false; /* there are no sentences */
-    *corpus = (struct qkv_corpus){.types_only = options.types_only};
+    *corpus =
+        (struct qkv_corpus){.types_only = options.types_only, .form = data->text, .context = data->context};
     enum qkv_status status;
     bool no_merges = (data->src.level == QKV_LEVEL_BPE && !data->src.bpe) ||
                      (data->trg.level == QKV_LEVEL_BPE && !data->trg.bpe);
@@ -120,7 +181,7 @@ enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
             qkv_error_set(error, "%s: level bpe needs merges; qkv_corpus_merges learns or reads them", path);
     else if (options.key && !qkv_path_is_text(path))
         status = qkv_error_set(error, "%s: there is no such text: set %s to its path", path, options.key);
-    else if (qkv_is_prepared(path))
+    else if (qkv_is_prepared(path) && data->text == QKV_TEXT_PAIRS)
         status = qkv_prepared_open(corpus, path, data, options, error);
     else
         status = read_text(corpus, path, data, options, error);
@@ -163,7 +224,7 @@ static bool encode_side(struct qkv_corpus_side *side, int64_t count, const struc
     for (int64_t type = 0; type < side->types.size; type++)
         ids[type] = qkv_vocabulary_id(vocabulary, qkv_types_token(&side->types, type));
     for (int64_t i = 0; count && i < side->start[count]; i++) {
-        side->ids[i] = ids[side->ids[i]];
+        side->ids[i] = side->ids[i] == LINE_END ? QKV_END : ids[side->ids[i]];
         side->unknown += side->ids[i] == QKV_UNKNOWN;
     }
     free(ids);
@@ -194,22 +255,31 @@ enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vo
     if (corpus->encoded) return qkv_error_set(error, "the corpus is encoded already");
     if (corpus->types_only) return qkv_error_set(error, "a corpus of types only has no sentences to encode");
     if (corpus->prepared) return qkv_prepared_encode(corpus, source, target, error);
-    if (!encode_side(&corpus->source, corpus->count, source) ||
+    int64_t sources = corpus->form == QKV_TEXT_RUNNING ? 0 : corpus->count;
+    if (!encode_side(&corpus->source, sources, source) ||
         !encode_side(&corpus->target, corpus->count, target)) {
         qkv_corpus_release(corpus); /* one side may hold ids already, the other not */
         return qkv_error_set(error, "out of memory");
     }
     corpus->encoded = true;
-    uLong sum = side_checksum(&corpus->source, corpus->count, crc32_z(0, NULL, 0));
+    uLong sum = side_checksum(&corpus->source, sources, crc32_z(0, NULL, 0));
     corpus->checksum = (uint32_t)side_checksum(&corpus->target, corpus->count, sum);
-    return QKV_OK;
+    if (corpus->form != QKV_TEXT_RUNNING || divide(corpus)) return QKV_OK;
+    qkv_corpus_release(corpus);
+    return qkv_error_set(error, "out of memory");
 }
 
 void qkv_corpus_resample(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch)
 {
     struct qkv_corpus_side *sides[2] = {&corpus->source, &corpus->target};
+    bool is_shifted = corpus->form == QKV_TEXT_RUNNING && corpus->tokens >= 2 * corpus->context;
     if (!corpus->encoded) return;
-    corpus->resampled += sides[0]->dropout || sides[1]->dropout;
+    corpus->resampled += sides[0]->dropout || sides[1]->dropout || is_shifted;
+    if (is_shifted) {
+        struct qkv_random random = {seed, QKV_STREAM_PIECES | 2u << 8, (uint32_t)epoch};
+        int64_t first = (int64_t)qkv_random_below(random, 0, (uint64_t)corpus->context);
+        make_windows(corpus, corpus->tokens, first, false);
+    }
     for (uint32_t i = 0; i < 2; i++) {
         struct qkv_random random = {seed, QKV_STREAM_PIECES | i << 8, (uint32_t)epoch};
         if (sides[i]->dropout) qkv_bpe_dropout_draw(sides[i]->dropout, sides[i], corpus->count, random);

@@ -37,9 +37,11 @@ void qkv_pair_lines_close(struct qkv_pair_lines *pairs);
 
 /* ---- pairs as tokens ---- */
 
-/* Set path, options, and `config` of both sides, and the rest to zero. */
+/* Set path, data, options, and `config` of both sides, and the rest to zero. A text without pairs (data.text) is read as pairs
+ * whose source is empty. */
 struct qkv_parallel_text {
     const char *path;
+    const struct qkv_data_config *data;
     struct qkv_corpus_options options;
     const struct qkv_text_config *config[2];
     struct qkv_pair_lines pairs;
@@ -48,7 +50,22 @@ struct qkv_parallel_text {
     size_t size[2];     /* bytes, without the NUL */
     struct qkv_tokens tokens[2];
     int64_t read, kept, long_one[2]; /* pairs; as in struct qkv_corpus */
+    /* Of a text without pairs: bytes before the next line, and those of the part for training; the current paragraph */
+    int64_t bytes, train_bytes, paragraph_capacity;
+    char *paragraph;
 };
+
+/* Tokens that sentence i of a side has in a batch: with its </s>, but for windows, whose tokens are those of the text. A source
+ * that does not exist has none. */
+static inline int64_t qkv_source_rows(const struct qkv_corpus *corpus, int64_t i)
+{
+    return corpus->source.start[i + 1] - corpus->source.start[i] + (corpus->form == QKV_TEXT_PAIRS);
+}
+
+static inline int64_t qkv_target_rows(const struct qkv_corpus *corpus, int64_t i)
+{
+    return corpus->target.start[i + 1] - corpus->target.start[i] + (corpus->form != QKV_TEXT_RUNNING);
+}
 
 /* Reads and tokenises the next pair that options.drop_long does not drop; the first call opens the text. *found becomes false
  * at the end. Fails as qkv_corpus_read does. The caller releases the text. */
@@ -82,8 +99,10 @@ uint32_t qkv_vocabulary_checksum(const struct qkv_vocabulary *vocabulary);
  * with options.bpe_dropout: a pure function of seed, epoch, side and sentence (Provilkov et al. 2020). At each step of
  * cutting a word, each place where a merge applies is skipped with the probability bpe_dropout; a sentence that would
  * become longer than max_length is cut without dropout. Until the first call, all words are cut without dropout. Afterwards
- * batches must be planned again with qkv_batches_epoch: qkv_batches_get refuses until then. The values of `data` are those
- * that qkv_corpus_read saw; the merges must still exist. Does not call malloc. Does nothing where no side has dropout. */
+ * batches must be planned again with qkv_batches_epoch: qkv_batches_get refuses until then. Running text is divided into complete windows of another
+ * beginning, from 0 to context - 1; what is left at its ends, less than two windows, is left out. The values of `data` are those
+ * that qkv_corpus_read saw; the merges must still exist. Does not call malloc. Does nothing where no side has dropout and the
+ * text has pairs, or is shorter than two windows. */
 void qkv_corpus_resample(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch);
 
 /* A CRC-32 of the ids of an encoded corpus and, with keep_raw, of its lines, to detect a changed text. 0 before the corpus

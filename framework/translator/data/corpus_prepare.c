@@ -267,8 +267,10 @@ static enum qkv_status add_pairs(struct writing *writing, struct qkv_error *erro
 {
     const struct qkv_data_config *data = writing->data;
     const int64_t first = 0;
-    struct qkv_parallel_text text = {
-        .path = writing->text_path, .options = {.drop_long = true}, .config = {&data->src, &data->trg}};
+    struct qkv_parallel_text text = {.path = writing->text_path,
+                                     .data = data,
+                                     .options = {.drop_long = true},
+                                     .config = {&data->src, &data->trg}};
     bool found = true;
     enum qkv_status status = add(writing, QKV_PREPARED_STARTS, &first, sizeof first, error);
     if (!status) status = add(writing, QKV_PREPARED_STARTS + 1, &first, sizeof first, error);

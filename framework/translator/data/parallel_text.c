@@ -1,6 +1,7 @@
 /* Sentence pairs, one by one, as text and as tokens: from a table, or from two line-aligned files. */
 #include "data/corpus.h"
 
+#include "core/memory.h"
 #include "data/prepared.h"
 #include "data/unicode.h"
 
@@ -175,8 +176,110 @@ static enum qkv_status check_sides(const struct qkv_parallel_text *text, struct 
                          text->size[0] + 2);
 }
 
+/* ---- a text without pairs ---- */
+
+static bool has_pairs(const struct qkv_parallel_text *text)
+{
+    return text->data->text == QKV_TEXT_PAIRS;
+}
+
+/* Opens the text. If only a part is wanted, reads it once to count its bytes. */
+static enum qkv_status open_text(struct qkv_parallel_text *text, struct qkv_error *error)
+{
+    struct qkv_lines *lines = &text->pairs.source;
+    text->pairs.is_table = true; /* one file */
+    text->train_bytes = INT64_MAX;
+    if (qkv_is_prepared(text->path)) return qkv_prepared_refuse(text->path, error);
+    if (qkv_lines_open(lines, text->path, error)) return QKV_INVALID;
+    if (text->options.part == QKV_PART_ALL) return QKV_OK;
+    if (!strcmp(text->path, "-"))
+        return qkv_error_set(error, "<stdin>: cannot be read twice, as data.dev_share needs: name a file");
+    int64_t bytes = 0;
+    for (bool found = true; found; bytes += (int64_t)lines->size + 1)
+        if (qkv_lines_next(lines, &found, error)) return QKV_INVALID;
+    text->train_bytes = (int64_t)((1 - text->data->dev_share) * (double)bytes);
+    qkv_lines_close(lines);
+    return qkv_lines_open(lines, text->path, error);
+}
+
+/* Reads the next line of the wanted part. */
+static enum qkv_status next_line(struct qkv_parallel_text *text, bool *found, struct qkv_error *error)
+{
+    struct qkv_lines *lines = &text->pairs.source;
+    bool is_dev;
+    do {
+        if (qkv_lines_next(lines, found, error)) return QKV_INVALID;
+        is_dev = text->bytes >= text->train_bytes;
+        text->bytes += (int64_t)lines->size + 1;
+    } while (*found && text->options.part == QKV_PART_DEV && !is_dev);
+    if (is_dev && text->options.part == QKV_PART_TRAIN) *found = false;
+    return QKV_OK;
+}
+
+/* Adds the current line to the paragraph, after a space. */
+static bool add_to_paragraph(struct qkv_parallel_text *text, size_t *size)
+{
+    const struct qkv_lines *lines = &text->pairs.source;
+    if (!QKV_RESERVE(text->paragraph, text->paragraph_capacity, (int64_t)(*size + lines->size + 2)))
+        return false;
+    if (*size) text->paragraph[(*size)++] = ' ';
+    memcpy(text->paragraph + *size, lines->line, lines->size + 1);
+    *size += lines->size;
+    return true;
+}
+
+/* Reads the next text, as the target of a pair: a line, of running text also a blank one, or a paragraph. */
+static enum qkv_status next_text(struct qkv_parallel_text *text, bool *found, struct qkv_error *error)
+{
+    const struct qkv_lines *lines = &text->pairs.source;
+    const enum qkv_text_form form = text->data->text;
+    size_t size = 0;
+    text->raw[0] = "", text->size[0] = 0;
+    for (;;) {
+        if (next_line(text, found, error)) return QKV_INVALID;
+        text->raw[1] = *found ? lines->line : "", text->size[1] = *found ? lines->size : 0;
+        bool is_done = !*found || form == QKV_TEXT_RUNNING, is_empty = is_blank(text, 1);
+        if (is_done || (form == QKV_TEXT_LINES && !is_empty)) break;
+        if (is_empty && size) break;
+        if (!is_empty && !add_to_paragraph(text, &size))
+            return qkv_error_set(error, "%s: out of memory", text->path);
+    }
+    if (!size) return QKV_OK;
+    text->raw[1] = text->paragraph, text->size[1] = size;
+    *found = true;
+    return QKV_OK;
+}
+
+/* Reads the next pair as text. */
+static enum qkv_status next_pair(struct qkv_parallel_text *text, bool *found, struct qkv_error *error)
+{
+    struct qkv_pair_texts texts;
+    if (!has_pairs(text)) return next_text(text, found, error);
+    if (qkv_pair_lines_next(&text->pairs, &texts, found, error)) return QKV_INVALID;
+    if (!*found) return QKV_OK;
+    text->raw[0] = texts.source, text->size[0] = texts.source_size;
+    text->raw[1] = texts.target, text->size[1] = texts.target_size;
+    return check_sides(text, error);
+}
+
+/* Fails when nothing is left of a text. */
+static enum qkv_status check_text_end(const struct qkv_parallel_text *text, struct qkv_error *error)
+{
+    if (text->kept) return QKV_OK;
+    if (text->read)
+        return qkv_error_set(error,
+                             "%s: each of its %lld texts is longer than data.trg.max_length (%lld) tokens",
+                             text->path, (long long)text->read, (long long)text->config[1]->max_length);
+    if (text->options.part != QKV_PART_ALL)
+        return qkv_error_set(error, "%s: data.dev_share, %g, leaves no line for %s", text->path,
+                             text->data->dev_share,
+                             text->options.part == QKV_PART_DEV ? "validation" : "training");
+    return qkv_error_set(error, "%s: the file has no text", text->path);
+}
+
 static enum qkv_status check_end(const struct qkv_parallel_text *text, struct qkv_error *error)
 {
+    if (!has_pairs(text)) return check_text_end(text, error);
     if (text->kept) return QKV_OK;
     return qkv_error_set(error,
                          "%s: each of its %lld pairs is longer than data.src.max_length (%lld) or "
@@ -190,15 +293,13 @@ enum qkv_status qkv_parallel_text_next(struct qkv_parallel_text *text, bool *fou
     struct qkv_pair_lines *pairs = &text->pairs;
     struct qkv_pair_lines_options options = {.third_column = text->options.third_column};
     const char *const language[2] = {text->config[0]->lang, text->config[1]->lang};
-    if (!pairs->source.path && qkv_pair_lines_open(pairs, text->path, language, options, error))
+    if (!pairs->source.path &&
+        (has_pairs(text) ? qkv_pair_lines_open(pairs, text->path, language, options, error)
+                         : open_text(text, error)))
         return QKV_INVALID;
     for (bool is_long = true; is_long;) {
-        struct qkv_pair_texts texts;
-        if (qkv_pair_lines_next(pairs, &texts, found, error)) return QKV_INVALID;
+        if (next_pair(text, found, error)) return QKV_INVALID;
         if (!*found) return check_end(text, error);
-        text->raw[0] = texts.source, text->size[0] = texts.source_size;
-        text->raw[1] = texts.target, text->size[1] = texts.target_size;
-        if (check_sides(text, error)) return QKV_INVALID;
         text->read++;
         is_long = false;
         for (int side = 0; side < 2; side++) {
@@ -206,7 +307,9 @@ enum qkv_status qkv_parallel_text_next(struct qkv_parallel_text *text, bool *fou
             /* The lines are valid text, so only memory can be missing. */
             if (qkv_tokenize(tokens, text->config[side], text->raw[side], text->size[side], NULL))
                 return qkv_error_set(error, "%s: out of memory", text->path);
-            if (!text->options.drop_long || tokens->count <= text->config[side]->max_length) continue;
+            if (!text->options.drop_long || text->data->text == QKV_TEXT_RUNNING ||
+                tokens->count <= text->config[side]->max_length)
+                continue;
             text->long_one[side]++;
             is_long = true;
         }
@@ -219,4 +322,5 @@ void qkv_parallel_text_release(struct qkv_parallel_text *text)
 {
     qkv_pair_lines_close(&text->pairs);
     for (int side = 0; side < 2; side++) qkv_tokens_release(&text->tokens[side]);
+    free(text->paragraph);
 }

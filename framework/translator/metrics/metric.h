@@ -16,6 +16,15 @@ const char *qkv_bleu_smoothing_name(enum qkv_bleu_smoothing smoothing);
 /* Whether the score a of a metric, which must exist, is better than b. NaN, a missing score, is worse than any other. */
 bool qkv_metric_is_better(enum qkv_metric metric, double a, double b);
 
+/* Whether the metric needs only references: a language model has no other. */
+static inline bool qkv_metric_is_of_references(enum qkv_metric metric)
+{
+    return metric <= QKV_METRIC_TOKEN_ACCURACY;
+}
+
+/* The bits of the references for each of `items`: characters, or words. NaN where there are none. */
+double qkv_bits_per(const struct qkv_score_counts *counts, int64_t items);
+
 /* True for a text metric that the options ask for. */
 bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric);
 

@@ -28,6 +28,11 @@ static double sequence_accuracy_of(const struct qkv_score_counts *counts)
     return (double)counts->exact_matches / (double)counts->translated;
 }
 
+double qkv_bits_per(const struct qkv_score_counts *counts, int64_t items)
+{
+    return items ? counts->negative_log_likelihood / qkv_scalar_log(2) / (double)items : (double)NAN;
+}
+
 /* ---- the table ---- */
 
 static const struct metric {

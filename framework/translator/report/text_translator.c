@@ -27,8 +27,10 @@ struct qkv_text_translator *qkv_text_translator_open(const char *folder, const c
         free(t);
         return NULL;
     }
-    t->translator = qkv_translator_new(t->run.model, NULL, error);
-    if (t->translator) return t;
+    if (t->run.config.data.text != QKV_TEXT_PAIRS)
+        qkv_error_set(error, "%s: is a language model, which does not translate", folder);
+    else if ((t->translator = qkv_translator_new(t->run.model, NULL, error)))
+        return t;
     qkv_text_translator_free(t);
     return NULL;
 }

@@ -3,6 +3,7 @@
 #include "core/memory.h"
 #include "models/network.h"
 
+#include "data/batch.h"
 #include "train/training.h"
 
 /* The first pairs of the training data as one batch, with the vocabularies of training. */
@@ -38,16 +39,7 @@ static enum qkv_status read_data(struct data *data, const struct qkv_config *con
     data->target = run ? &run->target : &data->built[1];
     if (qkv_corpus_encode(&data->corpus, data->source, data->target, error)) return QKV_INVALID;
     int64_t count = sentences < data->corpus.count ? sentences : data->corpus.count;
-    struct qkv_ids *ids = malloc(2 * (size_t)count * sizeof *ids);
-    if (!ids) return qkv_no_memory(error);
-    for (int64_t i = 0; i < count; i++) {
-        const struct qkv_corpus_side *side[2] = {&data->corpus.source, &data->corpus.target};
-        for (int k = 0; k < 2; k++)
-            ids[k * count + i] =
-                (struct qkv_ids){side[k]->start[i + 1] - side[k]->start[i], side[k]->ids + side[k]->start[i]};
-    }
-    enum qkv_status status = qkv_batch_make(&data->batch, count, ids, ids + count, error);
-    free(ids);
+    enum qkv_status status = qkv_batch_make_first(&data->batch, &data->corpus, count, error);
     if (!status) qkv_batch_shard(&data->batch, 0, 1, &data->view);
     return status;
 }

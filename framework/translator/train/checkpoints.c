@@ -161,14 +161,15 @@ int qkv_training_texts(const struct training *training, struct qkv_trained_text 
     const struct qkv_corpus *train = &training->train, *dev = &training->dev;
     const struct qkv_token_links *links = &training->links;
     int count = 0;
-    texts[count++] =
-        (struct qkv_trained_text){"data.train", data->train, train->count, qkv_corpus_checksum(train)};
+    bool is_running = train->form == QKV_TEXT_RUNNING; /* the number of its windows depends on the epoch */
+    texts[count++] = (struct qkv_trained_text){
+        "data.train", data->train, is_running ? train->tokens : train->count, qkv_corpus_checksum(train)};
     if (links->pairs)
         texts[count++] = (struct qkv_trained_text){"data.train_links", data->train_links, links->pairs,
                                                    qkv_token_links_checksum(links)};
-    if (data->dev[0])
-        texts[count++] =
-            (struct qkv_trained_text){"data.dev", data->dev, dev->count, qkv_corpus_checksum(dev)};
+    if (*qkv_dev_path(data))
+        texts[count++] = (struct qkv_trained_text){
+            "data.dev", qkv_dev_path(data), is_running ? dev->tokens : dev->count, qkv_corpus_checksum(dev)};
     return count;
 }
 

@@ -1,4 +1,5 @@
 /* Scores a model or an ensemble on a corpus: the loss of the references, and its own translations. */
+#include "data/corpus.h"
 #include "models/network.h"
 #include "train/training.h"
 
@@ -58,13 +59,15 @@ static enum qkv_status side_fits(const struct qkv_corpus *corpus, const struct q
                                  struct qkv_error *error)
 {
     for (int64_t i = 0; i < corpus->count && side->longest >= positions; i++) {
-        int64_t length = side->start[i + 1] - side->start[i] + 1; /* with </s> */
+        int64_t length =
+            side == &corpus->source ? qkv_source_rows(corpus, i) : qkv_target_rows(corpus, i); /* with </s> */
         if (length > positions)
             return qkv_error_set(
                 error,
                 "%s:%lld: the %s has %lld tokens with </s>, but model.%s.positions.max_length is "
                 "%lld",
-                path, (long long)corpus->line[i], name, (long long)length, stack, (long long)positions);
+                path, corpus->line ? (long long)corpus->line[i] : 1, name, (long long)length, stack,
+                (long long)positions);
     }
     return QKV_OK;
 }
@@ -75,7 +78,8 @@ enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *pat
     if (corpus->types_only) return qkv_error_set(error, "%s: a corpus of types only has no sentences", path);
     int64_t source = qkv_stack_max_length(&model->encoder), target = qkv_stack_max_length(&model->decoder);
     if (side_fits(corpus, &corpus->source, "source", path, source, "encoder", error)) return QKV_INVALID;
-    return side_fits(corpus, &corpus->target, "target", path, target, "decoder", error);
+    return side_fits(corpus, &corpus->target, corpus->form == QKV_TEXT_PAIRS ? "target" : "text", path,
+                     target, "decoder", error);
 }
 
 static bool make_slots(struct qkv_evaluator *e)
@@ -86,7 +90,7 @@ static bool make_slots(struct qkv_evaluator *e)
     e->sources = calloc((size_t)e->corpus->count, sizeof *e->sources);
     e->translations = calloc((size_t)e->corpus->count, sizeof *e->translations);
     e->correct = calloc((size_t)e->corpus->count, sizeof *e->correct);
-    int64_t tokens = e->corpus->target.start[e->corpus->count] + e->corpus->count;
+    int64_t tokens = e->corpus->target.start[e->corpus->count] + e->corpus->count; /* or more */
     e->log_probabilities = calloc((size_t)tokens, sizeof *e->log_probabilities);
     if (!e->slot || !e->sums || !e->correct || !e->sources || !e->translations || !e->log_probabilities)
         return false;
@@ -114,7 +118,8 @@ static enum qkv_status check_arguments(const struct qkv_model *model, const stru
                                        const struct qkv_testing_config *testing, struct qkv_error *error)
 {
     const struct qkv_search_options search = qkv_search_options_from_config(testing);
-    if (!corpus->encoded || !corpus->source.raw_start || !corpus->target.raw_start)
+    bool has_raw = corpus->source.raw_start && corpus->target.raw_start;
+    if (!corpus->encoded || (corpus->form == QKV_TEXT_PAIRS && !has_raw))
         return qkv_error_set(error,
                              "a corpus can be evaluated when it is encoded and was read with keep_raw");
     if (corpus->source.dropout || corpus->target.dropout)
@@ -415,7 +420,8 @@ static enum qkv_status score_references(struct qkv_evaluator *e, struct qkv_scor
     const struct qkv_parcel_contents contents = {e, move_batches};
     enum qkv_status status = qkv_gather(e->processes, &contents, run_own(e, error), error);
     if (status || qkv_processes_rank(e->processes) > 0) return status;
-    *counts = (struct qkv_score_counts){.sentences = e->corpus->count};
+    *counts = (struct qkv_score_counts){
+        .sentences = e->corpus->count, .characters = e->corpus->characters, .words = e->corpus->words};
     for (int64_t b = 0; b < e->batches.count; b++) {
         counts->negative_log_likelihood += e->sums[b].negative_log_likelihood;
         counts->correct += e->sums[b].correct;
@@ -438,7 +444,8 @@ enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *sc
 {
     struct qkv_scorer scorer = {.options = {.tokenizer = e->tokenizer}};
     enum qkv_status status = score_references(e, &scorer.counts, error);
-    if (status) return status;
+    if (!status && e->corpus->form != QKV_TEXT_PAIRS) *scores = qkv_scorer_scores(&scorer);
+    if (status || e->corpus->form != QKV_TEXT_PAIRS) return status;
     status = qkv_translator_run(e->translator, e->corpus->count, e->sources, e->batch_size, &e->search,
                                 &e->outputs, error);
     if (status || qkv_processes_rank(e->processes) > 0) {
@@ -462,10 +469,10 @@ const char *qkv_evaluator_translation(const struct qkv_evaluator *evaluator, int
 struct qkv_sentence_score qkv_evaluator_sentence(const struct qkv_evaluator *e, int64_t i)
 {
     if (!e->scored || i < 0 || i >= e->corpus->count) return (struct qkv_sentence_score){0};
-    const struct qkv_corpus_side *source = &e->corpus->source, *target = &e->corpus->target;
+    const struct qkv_corpus_side *source = &e->corpus->source;
     struct qkv_sentence_score score = {
         .source_tokens = source->start[i + 1] - source->start[i],
-        .tokens = target->start[i + 1] - target->start[i] + 1,
+        .tokens = qkv_target_rows(e->corpus, i),
         .correct = e->correct[i],
         .is_exact_match = e->outputs && equals_reference(e, i),
     };

@@ -69,13 +69,14 @@ static double unigram_loss(const struct training *training)
     const struct qkv_corpus_side *target = &training->train.target;
     int64_t sentences = training->train.count, words = target->start[sentences],
             classes = training->target.size;
+    int64_t ends = training->train.form == QKV_TEXT_RUNNING ? 0 : sentences; /* not among the ids */
     int64_t *count = calloc((size_t)classes, sizeof *count);
     double loss = 0;
     if (!count) return (double)NAN;
     for (int64_t i = 0; i < words; i++) count[target->ids[i]]++;
-    count[QKV_END] += sentences;
+    count[QKV_END] += ends;
     for (int64_t c = 0; c < classes; c++) {
-        double share = (double)count[c] / (double)(words + sentences);
+        double share = (double)count[c] / (double)(words + ends);
         if (share > 0) loss -= share * qkv_scalar_log(share);
     }
     free(count);
@@ -132,9 +133,10 @@ void qkv_notice_update(struct training *training, double loss, int64_t tokens)
         &sentence,
         "update %lld: the cross-entropy is %.2f, %s better than guessing each word by its frequency (%.2f): "
         "%stry another training.learning_rate or training.learning_rate_warmup, and check that the lines of "
-        "data.train belong together",
+        "data.train %s",
         (long long)training->progress.update, mean, mean < notices->guessing ? "hardly" : "no",
-        notices->guessing, at_early_end ? TRAIN_LONGER : "");
+        notices->guessing, at_early_end ? TRAIN_LONGER : "",
+        training->train.form == QKV_TEXT_PAIRS ? "belong together" : "are text");
     say(training, &sentence);
 }
 
@@ -404,7 +406,7 @@ static void notice_collapse(struct training *training)
 void qkv_notice_validation(struct training *training, const struct qkv_scores *scores)
 {
     notice_overfitting(training, scores->value[QKV_METRIC_LOSS]);
-    notice_collapse(training);
+    if (scores->counts.translated) notice_collapse(training);
     training->notices.cut = scores->counts.cut;
     int64_t patience = training->config->training.patience;
     bool ends = qkv_training_is_at_end(training) || (patience && training->progress.waited >= patience);

@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/system.h"
 #include "core/text.h"
+#include "metrics/metric.h"
 
 #include <cjson/cJSON.h>
 #include <ctype.h>
@@ -361,8 +362,11 @@ void qkv_log_scores(struct log_line *line, const struct qkv_scores *scores)
 {
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
-        if (!info->on_request) qkv_log_number(line, info->key, scores->value[m]);
+        bool is_known = scores->counts.translated || qkv_metric_is_of_references((enum qkv_metric)m);
+        if (!info->on_request && is_known) qkv_log_number(line, info->key, scores->value[m]);
     }
+    if (!scores->counts.translated)
+        qkv_log_number(line, "bits_per_character", qkv_bits_per(&scores->counts, scores->counts.characters));
 }
 
 void qkv_log_seconds(struct log_line *line, const struct training *training)

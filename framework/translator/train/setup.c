@@ -254,6 +254,7 @@ struct qkv_corpus_options qkv_train_text_options(const struct qkv_config *config
 {
     bool is_guided = config->training.guided_alignment > 0;
     return (struct qkv_corpus_options){.drop_long = true,
+                                       .part = config->data.dev_share > 0 ? QKV_PART_TRAIN : QKV_PART_ALL,
                                        .keep_words = is_guided,
                                        .keep_raw = is_guided, /* to see what separates the words */
                                        .third_column = !strcmp(config->data.train, config->data.train_links),
@@ -309,10 +310,12 @@ static enum qkv_status read_corpora(struct training *training, struct qkv_error 
     const struct qkv_data_config *data = &training->config->data;
     struct qkv_corpus_options train = qkv_train_text_options(training->config),
                               dev = {.keep_raw = true, .key = "data.dev"};
+    const char *dev_path = qkv_dev_path(data);
+    if (data->dev_share > 0) dev.part = QKV_PART_DEV;
     train.bpe_dropout = true;
     if (qkv_corpus_read(&training->train, data->train, data, train, error)) return QKV_INVALID;
     if (read_links(training, error)) return QKV_INVALID;
-    if (data->dev[0] && qkv_corpus_read(&training->dev, data->dev, data, dev, error)) return QKV_INVALID;
+    if (*dev_path && qkv_corpus_read(&training->dev, dev_path, data, dev, error)) return QKV_INVALID;
     const struct warm_start *from = &training->from;
     if (training->options->resume || from->has_old_vocabulary) {
         const char *folder = from->has_old_vocabulary ? from->run.path : training->folder;
@@ -321,7 +324,7 @@ static enum qkv_status read_corpora(struct training *training, struct qkv_error 
         return QKV_INVALID;
     }
     if (qkv_corpus_encode(&training->train, &training->source, &training->target, error)) return QKV_INVALID;
-    if (!data->dev[0]) return QKV_OK;
+    if (!*dev_path) return QKV_OK;
     return qkv_corpus_encode(&training->dev, &training->source, &training->target, error);
 }
 
@@ -330,6 +333,7 @@ static enum qkv_status read_corpora(struct training *training, struct qkv_error 
 static void raise_length_limit(struct training *training)
 {
     const struct qkv_corpus *train = &training->train;
+    if (train->form != QKV_TEXT_PAIRS) return;
     const int64_t *source = train->source.start, *target = train->target.start;
     double *limit = training->with_merges.testing.length_limit;
     limit[0] =
@@ -344,7 +348,7 @@ static enum qkv_status check_lengths(const struct training *training, struct qkv
 {
     const struct qkv_config *config = training->config;
     if (qkv_corpus_fits(&training->train, config->data.train, &config->model, error)) return QKV_INVALID;
-    return qkv_corpus_fits(&training->dev, config->data.dev, &config->model, error);
+    return qkv_corpus_fits(&training->dev, qkv_dev_path(&config->data), &config->model, error);
 }
 
 enum qkv_status qkv_train_prepare(const struct qkv_config *config, const char *file,
@@ -354,6 +358,10 @@ enum qkv_status qkv_train_prepare(const struct qkv_config *config, const char *f
     struct training training = {.config = config, .options = &options};
     const struct qkv_vocabulary *const loaded[2] = {&training.source, &training.target};
     const struct warm_start *from = &training.from;
+    if (config->data.text != QKV_TEXT_PAIRS)
+        return qkv_error_set(
+            error, "%s: a prepared corpus has sentence pairs, but data.text is %s: train from the text", file,
+            qkv_text_form_name(config->data.text));
     if (config->training.guided_alignment > 0)
         return qkv_error_set(error,
                              "%s: a prepared corpus does not say which words its tokens are part of, which "
@@ -387,7 +395,7 @@ static enum qkv_status make_parts(struct training *training, struct qkv_error *e
     enum qkv_status status = apply_warm_start(training, error);
     if (status) return status;
     if (qkv_training_make_optimizer(training, error)) return QKV_INVALID;
-    if (!config->data.dev[0] || qkv_processes_rank(processes) > 0) return QKV_OK;
+    if (!*qkv_dev_path(&config->data) || qkv_processes_rank(processes) > 0) return QKV_OK;
     training->evaluator = qkv_evaluator_new(training->model, &training->dev, &config->data.trg,
                                             &training->target, training->workers, &config->testing, error);
     return training->evaluator ? QKV_OK : QKV_INVALID;
@@ -489,7 +497,7 @@ static enum qkv_status check_texts(const struct training *training, const struct
 {
     struct qkv_trained_text texts[MAX_TEXTS];
     int count = qkv_training_texts(training, texts);
-    if (training->config->data.dev[0] && !training->progress.kept[KEPT_BEST].count) count--;
+    if (*qkv_dev_path(&training->config->data) && !training->progress.kept[KEPT_BEST].count) count--;
     for (int i = 0; i < count; i++)
         if (qkv_provenance_check_text(state, &texts[i], last, error)) return QKV_INVALID;
     return QKV_OK;

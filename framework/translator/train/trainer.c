@@ -5,6 +5,7 @@
 #include "core/system.h"
 #include "graph/internal.h"
 
+#include "models/completion.h"
 #include "models/network.h"
 
 #include <math.h>
@@ -95,12 +96,76 @@ static enum qkv_status report_progress(struct training *training, struct clock *
     return qkv_log_write(training, &line, error);
 }
 
+enum { WRITTEN = 150 /* tokens of a sample */ };
+
+/* The ids of a text that a language model writes. */
+struct written {
+    int32_t ids[WRITTEN];
+    int64_t count;
+};
+
+static void keep_id(void *context, int32_t id)
+{
+    struct written *written = context;
+    written->ids[written->count++] = id;
+}
+
+/* Lets a language model write text number `number`, and stores its lines that are not blank, at most `wanted`. Returns how many
+ * there are. */
+static int64_t write_lines(struct training *training, int64_t number, int64_t wanted, const char **lines,
+                           struct qkv_arena *arena)
+{
+    const struct qkv_data_config *data = &training->config->data;
+    struct written written = {.count = 0};
+    const struct qkv_completion completion = {
+        .model = training->model,
+        .runs_on = data->text == QKV_TEXT_RUNNING,
+        .window = data->context,
+        .max_length = WRITTEN,
+        .sampling = {true, 0.8, 0, 1, (uint64_t)training->progress.update},
+        .number = number,
+        .token = keep_id,
+        .context = &written,
+    };
+    struct qkv_error ignored;
+    int64_t count = 0;
+    if (qkv_complete(&completion, (struct qkv_ids){0, NULL}, &ignored)) return 0;
+    for (int64_t i = 0, end; i < written.count && count < wanted; i = end + 1) {
+        for (end = i; end < written.count && written.ids[end] != QKV_END;) end++;
+        const char **tokens = qkv_vocabulary_tokens(&training->target, end - i, written.ids + i, arena);
+        const char *line = tokens ? qkv_detokenize(&data->trg, end - i, tokens, arena) : NULL;
+        if (line && *line) lines[count++] = line;
+    }
+    return count;
+}
+
+/* What a language model writes, after a validation: of running text some lines, otherwise some texts. */
+static int64_t write_samples(struct training *training, int64_t wanted, const char **lines,
+                             struct qkv_arena *arena)
+{
+    int64_t count = 0;
+    bool is_running = training->config->data.text == QKV_TEXT_RUNNING;
+    if (wanted > MAX_SAMPLES) wanted = MAX_SAMPLES;
+    qkv_optimizer_swap_average(&training->optimizer, &training->model->parameters);
+    if (is_running && wanted) count = write_lines(training, 0, wanted, lines, arena);
+    for (int64_t i = 0; i < wanted && !is_running; i++)
+        count += write_lines(training, i, 1, lines + count, arena);
+    qkv_optimizer_swap_average(&training->optimizer, &training->model->parameters);
+    return count;
+}
+
 static void report_validation(struct training *training, const struct qkv_scores *scores, bool best)
 {
     const struct qkv_train_listener *listener = listener_of(training);
+    struct qkv_arena arena = {0};
     const char *source[MAX_SAMPLES], *reference[MAX_SAMPLES], *translation[MAX_SAMPLES];
     int64_t wanted = training->config->training.validation_samples, count = training->dev.count, samples = 0;
     if (!listener->validation) return;
+    if (!scores->counts.translated) {
+        samples = write_samples(training, wanted, translation, &arena);
+        for (int64_t i = 0; i < samples; i++) source[i] = NULL, reference[i] = translation[i];
+        wanted = 0;
+    }
     for (; samples < wanted && samples < MAX_SAMPLES && samples < count; samples++) {
         int64_t i = samples * count / wanted; /* evenly over the dev set */
         source[samples] = qkv_corpus_source(&training->dev, i);
@@ -110,6 +175,7 @@ static void report_validation(struct training *training, const struct qkv_scores
     struct qkv_train_validation validation = {
         training->progress.update, *scores, best, samples, source, reference, translation};
     listener->validation(listener->context, &validation);
+    qkv_arena_release(&arena);
 }
 
 /* ---- validation ---- */
@@ -242,7 +308,7 @@ static void report_start(const struct training *training)
         .parameters = qkv_parameters_total(&training->model->parameters),
         .frozen = qkv_parameters_frozen(&training->model->parameters),
         .pairs = training->train.count,
-        .read = training->train.read,
+        .read = training->train.form == QKV_TEXT_RUNNING ? training->train.count : training->train.read,
         .long_sources = training->train.long_sources,
         .long_targets = training->train.long_targets,
         .dev_pairs = training->dev.count,

@@ -109,6 +109,12 @@ struct changed_rate {
     double first;  /* in the config when the run began, if it was changed since; else 0 */
 };
 
+/* The text of validations: data.dev, or with data.dev_share data.train; "": none. */
+static inline const char *qkv_dev_path(const struct qkv_data_config *data)
+{
+    return data->dev_share > 0 ? data->train : data->dev;
+}
+
 struct training {
     const struct qkv_config *config; /* until the merges are known, that of the caller; then `with_merges` */
     struct qkv_config with_merges;   /* the same with data.src.bpe and data.trg.bpe */

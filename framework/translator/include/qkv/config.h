@@ -99,7 +99,11 @@ struct qkv_text_config {
 };
 
 struct qkv_data_config {
-    const char *train, *dev, *test;       /* x.tsv, x.tsv.gz, or the common prefix of two files; "": none */
+    /* Pairs: x.tsv, x.tsv.gz, or the common prefix of two files; else a text file; "": none */
+    const char *train, *dev, *test;
+    enum qkv_text_form text;              /* all but pairs have only the side `trg` */
+    int64_t context;                      /* running text: tokens of a window */
+    double dev_share;                     /* of the end of `train` that is `dev`; 0: none */
     const char *train_links;              /* file of word alignments of `train`; "": none */
     enum qkv_links_from train_links_from; /* number of the first word in that file */
     struct qkv_text_config src, trg;

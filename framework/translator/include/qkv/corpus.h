@@ -190,15 +190,25 @@ struct qkv_corpus {
     int64_t long_targets; /* the same for the target side; a pair can count in both */
     bool encoded;
     struct qkv_corpus_side source, target;
+    /* data.text. Without pairs, all sources are empty. Of running text, sentences are windows once the corpus is encoded, and
+     * `target` has </s> before the first and after each line. */
+    enum qkv_text_form form;
+    int64_t context;           /* tokens of a window */
+    int64_t characters, words; /* of all targets; each line end, or end of a sentence, is a character */
     /* private */
     struct qkv_prepared *prepared; /* the mapped file that the arrays are in; NULL: they are in memory */
+    int64_t tokens;                /* of running text, without the first </s> */
     bool types_only;
     int64_t resampled; /* how often training has cut the words again */
     int64_t line_capacity;
     uint32_t checksum;
 };
 
+/* The part of a text that data.dev_share divides. */
+enum qkv_corpus_part { QKV_PART_ALL, QKV_PART_TRAIN, QKV_PART_DEV };
+
 struct qkv_corpus_options {
+    enum qkv_corpus_part part;
     bool drop_long; /* for training: drop, and count, pairs with a side longer than its max_length */
     /* For training: keep the words of each side with bpe_dropout, which is cut anew in each epoch; needs drop_long. */
     bool bpe_dropout;
@@ -217,7 +227,7 @@ struct qkv_corpus_options {
 
 /* Reads and tokenises parallel text. `path` is one file x.tsv or x.tsv.gz, or `-` for standard input, with lines
  * `source<TAB>target`; or it is the common prefix of two line-aligned files, path.<data.src.lang> and path.<data.trg.lang>,
- * which may end in .gz; or it is a file x.prepared of `qkv prepare`. Lines may end in CRLF; a byte order mark at the start
+ * which may end in .gz; or it is a file x.prepared of `qkv prepare`. If data->text is not pairs, `path` is a text file, or `-`. Lines may end in CRLF; a byte order mark at the start
  * is skipped.
  *
  * Fails at the first error. With `path:line:column: ...`, where columns count bytes from 1: a line without a tab or with
@@ -364,7 +374,7 @@ struct qkv_ids {
 };
 
 /* Makes a batch of `count` given sentences and adds <s> and </s>. `target` NULL: no target side, for translation
- * (target_tokens and all target lengths are 0). index is 0 .. count-1. Fails, and leaves the
+ * (target_tokens and all target lengths are 0). `source` NULL: no source side, for a language model. index is 0 .. count-1. Fails, and leaves the
  * batch as it was, when a count or length is negative; when memory runs out, the batch is empty. */
 QKV_API enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const struct qkv_ids *source,
                                        const struct qkv_ids *target, struct qkv_error *error);

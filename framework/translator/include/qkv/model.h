@@ -564,6 +564,14 @@ struct qkv_search_options {
      * index of the sample and the position; messages name sentences by it. NULL: 0, 1, 2, ... */
     const int64_t *numbers;
     double length_limit[2]; /* where max_output_length is 0; both 0: 2 and 10 */
+
+    /* For the text of a language model; all zero: off. */
+    const int32_t *first; /* [sentences]: the first token fed; NULL: <s> */
+    bool
+        runs_on; /* </s> ends a line of running text, not the text, and is a token like others, also in a prefix */
+    /* Called for each token that is chosen after the prefix; for one sentence, by greedy search or one sample */
+    void (*token)(void *context, int32_t id);
+    void *context;
 };
 
 struct qkv_hypothesis {

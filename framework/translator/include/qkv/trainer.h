@@ -129,6 +129,7 @@ struct qkv_score_counts {
     int64_t translated;             /* sentences whose translation is known */
     int64_t exact_matches;          /* translations that equal their reference, token for token */
     int64_t cut;                    /* translations that ended at the limit of their length */
+    int64_t characters, words;      /* of the references, as in struct qkv_corpus; 0: not counted */
 };
 
 /* The values of all metrics, and the counts. */
@@ -319,7 +320,8 @@ struct qkv_train_validation {
     struct qkv_scores scores; /* scores.value[QKV_METRIC_BLEU] and so on */
     bool best;                /* the best so far, by training.early_stopping_metric */
     int64_t samples;          /* translations to show */
-    const char *const *source, *const *reference, *const *translation; /* [samples] */
+    /* [samples]. A language model has no sources (NULL); its translations are what it writes, and equal their references */
+    const char *const *source, *const *reference, *const *translation;
 };
 
 /* Reported before the first update. */

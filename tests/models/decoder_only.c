@@ -1,0 +1,91 @@
+/* The decoder alone: decoding gives the probabilities of the forced pass, and windows that are packed into a batch do not see
+ * each other. */
+#include "tiny.h"
+
+#include "data/batch.h"
+#include "models/network.h"
+
+enum { SIZE = 7, WINDOWS = 3 };
+
+static struct qkv_model *model_of(enum qkv_position_kind positions, enum qkv_dtype dtype)
+{
+    struct qkv_model_config config = tiny_config();
+    config.encoder.type = config.decoder.type = QKV_NETWORK_DECODER_ONLY;
+    config.decoder.positions.type = positions;
+    config.decoder.positions.buckets = 8;
+    config.decoder.positions.max_distance = 6;
+    return tiny_model(&config, QKV_SPECIALS, SIZE, dtype, 17);
+}
+
+/* Sentences without a source. */
+static struct qkv_batch_view sentences(struct qkv_batch *batch)
+{
+    static const int32_t WORDS[] = {3, 4, 5, 6, 3, 3, 5, 4, 6};
+    const struct qkv_ids target[] = {{4, WORDS}, {0, WORDS}, {9, WORDS}, {2, WORDS + 3}};
+    cr_assert_eq(qkv_batch_make(batch, 4, NULL, target, &error), QKV_OK);
+    cr_assert_eq(batch->source_tokens, 0);
+    return tiny_view(batch);
+}
+
+Test(decoder_only, decoding_gives_the_probabilities_of_the_forced_pass)
+{
+    for (int positions = 0; positions <= QKV_POSITION_NONE; positions++) {
+        struct qkv_model *model RELEASED(free_model) =
+            model_of((enum qkv_position_kind)positions, QKV_FLOAT64);
+        struct qkv_decoding *cached RELEASED(free_decoding) = qkv_decoding_new(model);
+        struct qkv_decoding *plain RELEASED(free_decoding) = qkv_decoding_new_plain(model);
+        struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
+        const struct qkv_batch_view view = sentences(&batch);
+        const char *name = format("positions %d", positions);
+        tiny_expect_forced(cached, model, name, &view, 1e-12);
+        tiny_expect_forced(plain, model, name, &view, 1e-12);
+    }
+}
+
+static double loss_of(const struct qkv_model *model, struct qkv_batch *batch)
+{
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
+    const struct qkv_batch_view view = tiny_view(batch);
+    qkv_graph_bind(graph, &model->parameters, NULL, false);
+    struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, NULL, 1, NULL);
+    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
+    qkv_forward(graph);
+    return qkv_tensor_scalar(loss);
+}
+
+Test(decoder_only, a_batch_of_windows_equals_single_windows)
+{
+    static const int32_t TEXT[] = {QKV_END, 3, 4, 5, QKV_END, 6, 6, 3, 5, QKV_END};
+    static const struct qkv_ids WINDOW[WINDOWS] = {{4, TEXT + 1}, {4, TEXT + 5}, {3, TEXT + 2}};
+    struct qkv_model *model RELEASED(free_model) = model_of(QKV_POSITION_LEARNED, QKV_FLOAT64);
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0}, one RELEASED(qkv_batch_release) = {0};
+    double sum = 0;
+    cr_assert(qkv_batch_reserve(&batch, WINDOWS, 0, 11) && qkv_batch_reserve(&one, 1, 0, 4));
+    qkv_batch_clear(&batch);
+    for (int i = 0; i < WINDOWS; i++) {
+        qkv_batch_add_window(&batch, i, WINDOW[i]);
+        qkv_batch_clear(&one);
+        qkv_batch_add_window(&one, 0, WINDOW[i]);
+        sum += loss_of(model, &one);
+    }
+    cr_assert_eq(batch.target_input[4], QKV_END, "the input begins with the token before the window");
+    cr_assert_eq(batch.target_output[4], 6);
+    cr_assert_float_eq(loss_of(model, &batch), sum, 1e-12);
+}
+
+Test(decoder_only, it_has_no_other_attention_and_no_source)
+{
+    struct qkv_model *model RELEASED(free_model) = model_of(QKV_POSITION_LEARNED, QKV_FLOAT32);
+    const int64_t length = 2;
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
+    struct qkv_decoding *decoding RELEASED(free_decoding) = qkv_decoding_new(model);
+    cr_assert_eq(qkv_model_head_count(model), 4);
+    for (int i = 0; i < 4; i++) cr_assert_eq(qkv_model_head(model, i).attention, QKV_ATTENTION_DECODER);
+    cr_assert_null(qkv_model_inputs(model, QKV_STACK_ENCODER).embedding);
+    cr_assert_eq(qkv_model_attention(model, QKV_ATTENTION_CROSS, 1).multi_head, NULL);
+    const struct qkv_ids source = {length, (const int32_t[]){1, 2}};
+    cr_assert_eq(qkv_batch_make(&batch, 1, &source, &source, &error), QKV_OK);
+    const struct qkv_batch_view view = tiny_view(&batch);
+    cr_assert_eq(qkv_decoding_start(decoding, &view, 1, 3, false, &error), QKV_INVALID);
+    cr_assert_str_eq(error.message, "a language model has no sources: decode an empty batch");
+}

@@ -1,0 +1,229 @@
+/* Language models: a text in each form, training, and what other commands say to such a run. */
+#include "support.h"
+
+/* Makes a folder with a text of 121 lines, 20 of them blank, and a config, and enters it. */
+static void enter_text(const char *name)
+{
+    static char text[8192];
+    size_t size = 0;
+    for (int i = 0; i < 100; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "the %s %s on the %s%s\n",
+                                 i % 3 ? "cat" : "dog", i % 2 ? "sat" : "lay", i % 7 ? "mat" : "log",
+                                 i % 5 ? "" : "\n");
+    const char *folder = enter(scratch(name));
+    write_text(folder, "text.txt", text);
+    write_text(
+        folder, "c.yaml",
+        "name: lm\n"
+        "data: {train: text.txt, text: running, context: 16, dev_share: 0.2, trg: {lang: en, level: char}}\n"
+        "model:\n"
+        "  decoder: {type: decoder_only, num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32,\n"
+        "            positions: {max_length: 64}}\n"
+        "training: {model_dir: run, batch_size: 4, updates: 40, validation_freq: 20}\n");
+}
+
+static const char *hash(const char *run_name)
+{
+    size_t size;
+    const char *bytes = read_file(format("%s/last.safetensors", run_name), &size);
+    cr_assert_not_null(bytes);
+    uint64_t header = 0, sum = 14695981039346656037u;
+    for (int i = 7; i >= 0; i--) header = header << 8 | (unsigned char)bytes[i];
+    for (size_t i = header + 8; i < size; i++) sum = (sum ^ (unsigned char)bytes[i]) * 1099511628211u;
+    return format("%llx", (unsigned long long)sum);
+}
+
+Test(language_model, the_bits_depend_on_neither_threads_nor_a_break)
+{
+    enter_text("bits");
+    const char *log = run("qkv train c.yaml --threads 1").error;
+    cr_assert_not_null(strstr(log, "windows, a vocabulary of "), "%s", log);
+    cr_assert_not_null(strstr(log, "bits per character "), "%s", log);
+    cr_assert_null(strstr(log, "BLEU"), "%s", log);
+    run_ok("qkv train c.yaml -q --threads 3 -s training.model_dir=three");
+    run_ok("qkv train c.yaml -q -s training.model_dir=broken -s training.updates=30");
+    run_ok("qkv train c.yaml -q -s training.model_dir=broken --resume");
+    cr_assert_str_eq(hash("three"), hash("run"));
+    cr_assert_str_eq(hash("broken"), hash("run"));
+}
+
+/* A fifth of the bytes, in whole lines, is for validation: 19 of 100 lines, 4 of 20 paragraphs. */
+Test(language_model, each_form_of_text_trains)
+{
+    static const struct {
+        const char *options, *units;
+    } CASES[] = {
+        {"-s data.text=lines", " 81 training lines, 19 dev lines, "},
+        {"-s data.text=paragraphs", " 17 training paragraphs, 4 dev paragraphs, "},
+        {"-s data.text=lines -s data.trg.level=word", "a vocabulary of 11, "},
+    };
+    enter_text("forms");
+    run_ok("sed -i 's/context: 16, //' c.yaml");
+    for (int i = 0; i < 3; i++) {
+        const char *log =
+            run("qkv train c.yaml --overwrite %s -s training.updates=2 -s data.trg.max_length=200 "
+                "-s model.decoder.positions.max_length=200",
+                CASES[i].options)
+                .error;
+        cr_expect_not_null(strstr(log, CASES[i].units), "%s", log);
+    }
+}
+
+Test(language_model, its_gradients_agree_with_differences)
+{
+    enter_text("gradients");
+    cr_assert_eq(run("qkv gradcheck c.yaml").exit_code, 0);
+    run_ok("sed -i 's/context: 16, //' c.yaml");
+    cr_assert_eq(run("qkv gradcheck c.yaml -s data.text=lines").exit_code, 0);
+}
+
+Test(language_model, other_commands_refuse_it)
+{
+    static const char *const COMMANDS[] = {
+        "translate run",  "attention run 'the cat'", "heads run pairs.tsv",
+        "film run 'the'", "explain run 'the cat'",   "align run pairs.tsv",
+        "page run",       "compare run run",
+    };
+    enter_text("refusals");
+    run_ok("qkv train c.yaml -q -s training.updates=1 && printf 'a\tb\n' >pairs.tsv");
+    for (size_t i = 0; i < sizeof COMMANDS / sizeof *COMMANDS; i++) {
+        struct outcome outcome = run("echo the cat | qkv %s", COMMANDS[i]);
+        cr_expect_eq(outcome.exit_code, 2, "%s", COMMANDS[i]);
+        cr_expect_not_null(strstr(outcome.error, "run: is a language model, which "), "%s: %s", COMMANDS[i],
+                           outcome.error);
+    }
+    cr_assert_eq(run("qkv inspect run").exit_code, 0);
+    cr_assert_str_eq(run_ok("echo 'the cat' | qkv tokenize run"), "t h e ▁ c a t\n");
+}
+
+Test(language_model, wrong_configs_and_texts_are_refused)
+{
+    static const struct {
+        const char *options, *message;
+    } CASES[] = {
+        {"-s data.text=pairs -s data.src.lang=en -s data.dev_share=0 -s data.context=256",
+         "model.decoder.type is decoder_only, but needs a text for a language model: set data.text to lines, "
+         "paragraphs or running, or model.decoder.type to transformer"},
+        {"-s model.decoder.type=transformer -s model.encoder.type=transformer -s "
+         "model.encoder.hidden_size=16",
+         "data.text is running, but needs model.decoder.type decoder_only: there is no source to encode"},
+        {"-s data.dev=text.txt", "data.dev_share is 0.2, but needs data.dev to be empty"},
+        {"-s data.context=65",
+         "data.context is 65, but must not exceed model.decoder.positions.max_length (64)"},
+        {"-s training.early_stopping_metric=bleu", "training.early_stopping_metric is bleu, but a language "
+                                                   "model has only loss, ppl and token_accuracy"},
+        {"-s model.encoder.num_layers=3", "model.encoder.num_layers is 3, but has an effect only when "},
+        {"-s data.src.level=char", "data.src.level is char, but has an effect only when data.text is pairs"},
+        {"-s data.train=blank.txt", "blank.txt: "},
+        {"-s data.train=one.txt", "one.txt: data.dev_share, 0.2, leaves no line for validation"},
+        {"-s data.train=x.tsv", "x.tsv: there is no such text: set data.train to its path"},
+    };
+    enter_text("wrong");
+    run_ok("printf '\n\n\n' >blank.txt && echo one >one.txt");
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct outcome outcome = run("qkv train c.yaml -q %s", CASES[i].options);
+        cr_expect_eq(outcome.exit_code, 2, "%s", CASES[i].options);
+        cr_expect_not_null(strstr(outcome.error, CASES[i].message), "%s: %s", CASES[i].options,
+                           outcome.error);
+    }
+}
+
+/* ---- complete ---- */
+
+/* A model that has learned its text: after "the cat" come only words of it. */
+static void enter_trained(const char *name, const char *options)
+{
+    enter_text(name);
+    run_ok("sed -i 's/context: 16, //' c.yaml && qkv train c.yaml -q -s training.updates=300 -s "
+           "training.learning_rate=0.01 "
+           "-s training.shards=2 %s",
+           options);
+}
+
+Test(language_model, running_text_goes_on_over_windows)
+{
+    enter_trained("running", "-s data.context=16");
+    /* A window has 16 tokens; 60 need several. */
+    const char *text = run_ok("qkv complete run 'the cat' --max-length 60");
+    cr_assert_eq(strncmp(text, "the cat ", 8), 0, "%s", text);
+    cr_assert_not_null(strstr(text, " on the "), "%s", text);
+    cr_assert_not_null(strchr(text + 8, '\n'), "%s", text);
+    size_t characters =
+        strlen(text) - strlen("the cat") - 1; /* each token is one; a line end may close the text */
+    cr_assert(characters == 60 || characters == 59, "%zu: %s", characters, text);
+    /* Greedy text does not depend on how it is asked for. */
+    cr_assert_str_eq(run_ok("printf 'the cat' | qkv complete run --max-length 60 -j 1"), text);
+    cr_assert_str_eq(run_ok("printf 'the cat' >start && qkv complete run --file start --max-length 60 -j 3"),
+                     text);
+    /* The prompt has several lines. */
+    text = run_ok("qkv complete run \"$(printf 'the dog sat\nthe')\" --max-length 5");
+    cr_assert_eq(strncmp(text, "the dog sat\nthe ", 16), 0, "%s", text);
+}
+
+Test(language_model, samples_depend_on_seed_and_number_alone)
+{
+    enter_trained("samples", "-s data.context=16");
+    const char *three = run_ok("qkv complete run 'the' --sample --n 3 --max-length 40 -j 1");
+    cr_assert_str_eq(run_ok("qkv complete run 'the' --sample --n 3 --max-length 40 -j 3"), three);
+    const char *one = run_ok("qkv complete run 'the' --sample --max-length 40");
+    cr_assert_eq(strncmp(three, one, strlen(one)), 0, "%s%s", three, one);
+    cr_assert_not_null(strstr(three, "\n---\n"), "%s", three);
+    cr_assert_str_neq(run_ok("qkv complete run 'the' --sample --max-length 40 --seed 7"), one);
+    cr_assert_str_eq(run_ok("qkv complete run 'the' --sample --top-k 1 --max-length 40"),
+                     run_ok("qkv complete run 'the' --max-length 40"));
+}
+
+Test(language_model, a_model_of_lines_ends_them_itself)
+{
+    enter_trained("lines", "-s data.text=lines -s data.trg.level=word");
+    const char *text = run_ok("qkv complete run 'the cat'");
+    cr_assert(!strcmp(text, "the cat sat on the mat\n") || !strcmp(text, "the cat lay on the mat\n"), "%s",
+              text);
+    struct outcome outcome = run("qkv complete run \"$(printf 'the\ncat')\"");
+    cr_assert_eq(outcome.exit_code, 2);
+    cr_assert_not_null(
+        strstr(outcome.error, "the text has several lines, but the model was trained on single ones"));
+    outcome = run("qkv complete run \"$(for i in $(seq 70); do printf 'the '; done)\"");
+    cr_assert_eq(outcome.exit_code, 2);
+    cr_assert_not_null(strstr(outcome.error, "the text has 70 tokens, but the model has positions for 62"),
+                       "%s", outcome.error);
+}
+
+/* Four windows of a text of 61 tokens: the loss of evaluate is that of the validation, and log-probabilities sum to it. */
+Test(language_model, evaluate_gives_bits)
+{
+    enter_trained("evaluate", "-s data.context=16");
+    const char *scores = run_ok("printf 'the cat sat on the mat\nthe dog lay on the log\n' >test.txt && "
+                                "qkv evaluate run test.txt --log-probs p.tsv");
+    double loss, per_character, per_word, sum = 0;
+    cr_assert_eq(sscanf(strstr(scores, "\nloss "), " loss %lf", &loss), 1);
+    cr_assert_eq(sscanf(strstr(scores, "bits per character "), "bits per character %lf", &per_character), 1);
+    cr_assert_eq(sscanf(strstr(scores, "bits per word "), "bits per word %lf", &per_word), 1);
+    cr_assert_not_null(strstr(scores, "target tokens      46\n"), "%s", scores);
+    cr_assert_float_eq(per_character, loss / log(2), 1e-3);
+    cr_assert_float_eq(per_word, loss * 46 / 12 / log(2), 1e-3);
+    char *rows = read_file("p.tsv", &(size_t){0});
+    for (char *row = strchr(rows, '\n'); row && row[1]; row = strchr(row + 1, '\n')) {
+        double of_window;
+        cr_assert_eq(sscanf(row + 1, "%*d\t%*d\t%lf", &of_window), 1);
+        sum += of_window;
+    }
+    cr_assert_float_eq(sum, -46 * loss, 0.01);
+    cr_assert_eq(run("qkv evaluate run test.txt --beam 2").exit_code, 2);
+    cr_assert_eq(run("qkv evaluate run test.txt --links test.txt").exit_code, 2);
+}
+
+/* ---- init ---- */
+
+Test(language_model, init_recognises_a_text)
+{
+    enter_text("init");
+    run_ok("for i in 1 2 3 4 5 6; do cat text.txt; done >long.txt");
+    const char *said = run_ok("qkv init long.txt --updates 3 -o sub/lm.yaml");
+    cr_assert_not_null(strstr(said, "running text, "), "%s", said);
+    const char *log = run("qkv train sub/lm.yaml").error;
+    cr_assert_not_null(strstr(log, "done after 3 updates"), "%s", log);
+    cr_assert_eq(run("qkv init long.txt --updates 3 -o sub/lm.yaml").exit_code, 2);
+    cr_assert_eq(run("qkv init text.txt --updates 3").exit_code, 2, "too short");
+    cr_assert_eq(run("qkv init long.txt --updates 3 --dev 4").exit_code, 2, "pairs are wanted");
+}

@@ -1,0 +1,10 @@
+#include "open_run.h"
+
+enum qkv_status open_run(struct qkv_run *run, const char *path, const char *checkpoint, enum qkv_dtype dtype,
+                         const char *refusal, struct qkv_error *error)
+{
+    enum qkv_status status = qkv_run_open(run, path, checkpoint, dtype, error);
+    if (status || !refusal || run->config.data.text == QKV_TEXT_PAIRS) return status;
+    qkv_run_release(run);
+    return qkv_error_set(error, "%s: is a language model, which %s", path, refusal);
+}
