@@ -1,5 +1,6 @@
 /* The decoder alone: decoding gives the probabilities of the forced pass, and windows that are packed into a batch do not see
  * each other. */
+#include "figures.h"
 #include "tiny.h"
 
 #include "data/batch.h"
@@ -71,6 +72,49 @@ Test(decoder_only, a_batch_of_windows_equals_single_windows)
     cr_assert_eq(batch.target_input[4], QKV_END, "the input begins with the token before the window");
     cr_assert_eq(batch.target_output[4], 6);
     cr_assert_float_eq(loss_of(model, &batch), sum, 1e-12);
+}
+
+/* Two layers as in GPT-2, over packed windows: hidden states, loss and gradients are those of PyTorch's layers. */
+Test(decoder_only, a_gpt_computes_the_numbers_of_pytorch)
+{
+    static const int32_t TEXT[] = {QKV_END, 3, 4, 5, QKV_END, 6, 6, 3, 5, QKV_END};
+    static const struct qkv_ids WINDOW[WINDOWS] = {{4, TEXT + 1}, {4, TEXT + 5}, {3, TEXT + 2}};
+    cJSON *root RELEASED(free_json) = figures_read("gpt.json");
+    const cJSON *figures = cJSON_GetObjectItem(root, "gpt");
+    struct qkv_model_config config = tiny_config();
+    config.encoder.type = config.decoder.type = QKV_NETWORK_DECODER_ONLY;
+    config.tied_softmax = true;
+    config.decoder.ff_size = 12;
+    config.decoder.activation = QKV_ACTIVATION_GELU;
+    config.decoder.norm_epsilon = 1e-5;
+    config.decoder.embeddings.scale = false;
+    config.decoder.positions.type = QKV_POSITION_LEARNED;
+    config.decoder.positions.max_length = 8;
+    struct qkv_model *model RELEASED(free_model) =
+        qkv_model_new(&config, QKV_SPECIALS, SIZE, QKV_FLOAT64, &error);
+    cr_assert_not_null(model, "%s", error.message);
+    figures_set(&model->parameters, figures, "gpt");
+    double *gradients RELEASED(free_memory) = calloc((size_t)model->parameters.elements, sizeof *gradients);
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
+    cr_assert(qkv_batch_reserve(&batch, WINDOWS, 0, 11));
+    qkv_batch_clear(&batch);
+    for (int i = 0; i < WINDOWS; i++) qkv_batch_add_window(&batch, i, WINDOW[i]);
+    const struct qkv_batch_view view = tiny_view(&batch);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
+    qkv_graph_bind(graph, &model->parameters, gradients, false);
+    struct qkv_trace trace;
+    struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, NULL, 1, &trace);
+    const struct qkv_part *hidden = NULL; /* the norm after the last layer */
+    for (const struct qkv_part *part = trace.first; part; part = part->next)
+        if (part->role == QKV_PART_NORM && part->layer == 0) hidden = part;
+    cr_assert_not_null(hidden);
+    qkv_forward(graph);
+    const double sum = qkv_tensor_scalar(loss);
+    figures_expect(cJSON_GetObjectItem(figures, "hidden"), qkv_tensor_value(hidden->node), 11 * 8, "gpt",
+                   "hidden states");
+    figures_expect(cJSON_GetObjectItem(figures, "loss"), &sum, 1, "gpt", "loss");
+    qkv_backward(graph, loss, NULL);
+    figures_expect_gradients(&model->parameters, gradients, figures, "gpt");
 }
 
 Test(decoder_only, it_has_no_other_attention_and_no_source)
