@@ -98,7 +98,7 @@ static struct qkv_attention_collector *make_collector(const struct qkv_model *mo
  * an empty sentence, which have the same layers and heads. */
 static enum qkv_status check_selection(struct viewer *v, struct qkv_error *error)
 {
-    static const struct qkv_attention_pair empty = {0};
+    const struct qkv_attention_pair empty = {.form = v->pair.run.config.data.text};
     struct qkv_attention_report report, selected;
     v->collector = make_collector(v->pair.run.model, error);
     if (!v->collector) return QKV_INVALID;
@@ -169,6 +169,25 @@ static void close_viewer(struct viewer *v)
     sentence_pair_close(&v->pair);
 }
 
+/* A language model has decoder attention alone, which it shows by default. */
+static enum qkv_status select_of_text(struct viewer *v, const struct qkv_format *format,
+                                      struct qkv_error *error)
+{
+    const unsigned decoder = 1u << QKV_ATTENTION_DECODER, all = (1u << QKV_ATTENTION_KINDS) - 1;
+    struct selection *selection = &v->selection;
+    if (v->pair.run.config.data.text == QKV_TEXT_PAIRS) return QKV_OK;
+    if (words)
+        return qkv_error_set(
+            error, "%s: is a language model, whose tokens are not merged to words: leave out --words",
+            v->pair.run.path);
+    if (kinds.count && selection->kinds != all && selection->kinds & ~decoder)
+        return qkv_error_set(error,
+                             "%s: is a language model, which has decoder attention alone: leave out --kind",
+                             v->pair.run.path);
+    if (kinds.count || format->use != QKV_FORMAT_DATA) selection->kinds = decoder;
+    return QKV_OK;
+}
+
 static int run(int operands, char **operand)
 {
     struct viewer v = {0};
@@ -183,7 +202,9 @@ static int run(int operands, char **operand)
             output.format->name);
     output.quiet = pair_options.quiet;
     struct qkv_error error = {""};
-    enum qkv_status status = sentence_pair_open(&v.pair, operand[0], &pair_options, QKV_FLOAT32, &error);
+    enum qkv_status status =
+        sentence_pair_open(&v.pair, operand[0], &pair_options, QKV_FLOAT32, NULL, &error);
+    if (!status) status = select_of_text(&v, output.format, &error);
     if (!status) status = check_selection(&v, &error);
     for (bool found = true; !status && found;) {
         status = sentence_pair_next(&v.pair, operand[1], &found, &error);
@@ -203,6 +224,8 @@ const struct command command_attention = {
         "cross (target to source). Without --kind, --layer and --head the format decides: text shows the "
         "mean over the heads of each cross layer, pictures and pages show every head of every cross layer; "
         "formats for programs hold all maps.\n\n"
+        "Of a language model, SENTENCE is a text that the model reads: its maps show where each token "
+        "looks.\n\n"
         "Several lines of standard input give several files: `-o cross.png` writes cross.1.png, cross.2.png "
         "and so on, by the numbers of the lines. Without -o, text and json (one line each) follow each "
         "other.\n",
@@ -210,8 +233,9 @@ const struct command command_attention = {
                 "  qkv attention runs/toy_en_es \"the cat is sleeping\" -o cross.png --layer 2\n"
                 "  qkv attention runs/toy_en_es \"the cat is sleeping\" --head best --versus random\n"
                 "  qkv attention runs/toy_en_es \"the cat is sleeping\" -t \"el gato duerme\" -f json\n",
-    .operands = OPERANDS({"RUN", VALUE_RUN, "a run folder"},
-                         {"SENTENCE", VALUE_OTHER, "the text to translate; -: each line of standard input"}),
+    .operands = OPERANDS(
+        {"RUN", VALUE_RUN, "a run folder"},
+        {"SENTENCE", VALUE_OTHER, "the text to translate, or to read; -: each line of standard input"}),
     .options = OPTIONS(
         COMMAND_OPTIONS_SENTENCE_PAIR(&pair_options, "", " (not in formats for programs)"),
         COMMAND_OPTION_PRECISION(&pair_options.precision), COMMAND_OPTIONS_OUTPUT(&output_options),

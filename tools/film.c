@@ -113,7 +113,9 @@ static enum qkv_status write_film(struct film *film, struct qkv_error *error)
 static enum qkv_status make_film(struct film *film, char **operand, struct qkv_error *error)
 {
     bool found;
-    enum qkv_status status = sentence_pair_open(&film->pair, operand[0], &pair_options, QKV_FLOAT32, error);
+    enum qkv_status status =
+        sentence_pair_open(&film->pair, operand[0], &pair_options, QKV_FLOAT32,
+                           "has no source sentence: this command shows translators only", error);
     if (!status) status = find_snapshots(film, error); /* before the translation is printed */
     if (!status) status = sentence_pair_next(&film->pair, operand[1], &found, error);
     if (status) return status;

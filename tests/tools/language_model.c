@@ -1,6 +1,8 @@
 /* Language models: a text in each form, training, and what other commands say to such a run. */
 #include "support.h"
 
+#include <cjson/cJSON.h>
+
 /* Makes a folder with a text of 121 lines, 20 of them blank, and a config, and enters it. */
 static void enter_text(const char *name)
 {
@@ -80,9 +82,9 @@ Test(language_model, its_gradients_agree_with_differences)
 Test(language_model, other_commands_refuse_it)
 {
     static const char *const COMMANDS[] = {
-        "translate run",  "attention run 'the cat'", "heads run pairs.tsv",
-        "film run 'the'", "explain run 'the cat'",   "align run pairs.tsv",
-        "page run",       "compare run run",
+        "translate run",         "heads run pairs.tsv", "film run 'the'",
+        "explain run 'the cat'", "align run pairs.tsv", "page run",
+        "compare run run",
     };
     enter_text("refusals");
     run_ok("qkv train c.yaml -q -s training.updates=1 && printf 'a\tb\n' >pairs.tsv");
@@ -226,4 +228,43 @@ Test(language_model, init_recognises_a_text)
     cr_assert_eq(run("qkv init long.txt --updates 3 -o sub/lm.yaml").exit_code, 2);
     cr_assert_eq(run("qkv init text.txt --updates 3").exit_code, 2, "too short");
     cr_assert_eq(run("qkv init long.txt --updates 3 --dev 4").exit_code, 2, "pairs are wanted");
+}
+
+/* ---- attention ---- */
+
+/* Running text follows the </s> of the line before, a line follows <s>; each row sums to 1 and sees no later token. */
+Test(language_model, attention_shows_where_each_token_looks)
+{
+    static const char *const FORMS[][2] = {{"-s data.context=16", "</s>"}, {"-s data.text=lines", "<s>"}};
+    enter_text("attention");
+    run_ok("sed -i 's/context: 16, //' c.yaml");
+    for (int i = 0; i < 2; i++) {
+        run_ok("qkv train c.yaml -q --overwrite -s training.updates=2 %s", FORMS[i][0]);
+        cJSON *root RELEASED(free_json) = cJSON_Parse(run_ok("qkv attention run 'a cat' -f json"));
+        const cJSON *rows = cJSON_GetObjectItem(root, "target_input"),
+                    *maps = cJSON_GetObjectItem(root, "maps");
+        cr_assert_eq(cJSON_GetArraySize(rows), 6);
+        cr_assert_str_eq(rows->child->valuestring, FORMS[i][1]);
+        cr_assert_eq(cJSON_GetArraySize(maps), 2, "one layer of two heads");
+        for (const cJSON *map = maps->child; map; map = map->next) {
+            cr_assert_str_eq(cJSON_GetObjectItem(map, "kind")->valuestring, "decoder");
+            int row = 0;
+            for (const cJSON *weights = cJSON_GetObjectItem(map, "weights")->child; weights;
+                 weights = weights->next, row++) {
+                double sum = 0;
+                int column = 0;
+                for (const cJSON *weight = weights->child; weight; weight = weight->next, column++) {
+                    sum += weight->valuedouble;
+                    cr_assert(column <= row || weight->valuedouble <= 0, "row %d sees column %d", row,
+                              column);
+                }
+                cr_assert_float_eq(sum, 1, 1e-5);
+            }
+        }
+    }
+    const char *text = run_ok("qkv attention run 'a cat'");
+    cr_assert_not_null(strstr(text, "decoder attention, layer 1, mean of heads"), "%s", text);
+    cr_assert_eq(run("qkv attention run 'a cat' --kind cross").exit_code, 2);
+    cr_assert_eq(run("qkv attention run 'a cat' --target 'a dog'").exit_code, 2);
+    cr_assert_eq(run("qkv attention run 'a cat' --words").exit_code, 2);
 }

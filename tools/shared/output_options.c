@@ -126,8 +126,9 @@ const char *attention_title(const struct qkv_model *model, const char *source, c
     char heads[1024];
     bool has_silent = *list_silent_heads(model, heads, sizeof heads);
     const char *precision = narrow_precision(model);
-    return TEXT_IN(arena, "%s → %s%s%s%s%s", source, target, has_silent ? ", without " : "", heads,
-                   precision ? ", in " : "", precision ? precision : "");
+    return TEXT_IN(arena, "%s%s%s%s%s%s%s", source, target ? " → " : "", target ? target : "",
+                   has_silent ? ", without " : "", heads, precision ? ", in " : "",
+                   precision ? precision : "");
 }
 
 /* Prints the maps of the pair that the collector has. */

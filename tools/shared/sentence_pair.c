@@ -11,14 +11,16 @@ NAME_LISTER(versus_name, index == 0 ? "random" : NULL);
 
 enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
                                    const struct sentence_pair_options *options, enum qkv_dtype dtype,
-                                   struct qkv_error *error)
+                                   const char *refusal, struct qkv_error *error)
 {
     *v = (struct sentence_pair){.options = options};
     if (options->target && options->beam)
         return qkv_error_set(
             error, "--target and --beam exclude each other: a given translation is not searched for");
-    enum qkv_status status = open_run(&v->run, run, options->checkpoint, dtype,
-                                      "has no source sentence: this command shows translators only", error);
+    enum qkv_status status = open_run(&v->run, run, options->checkpoint, dtype, refusal, error);
+    if (!status && v->run.config.data.text != QKV_TEXT_PAIRS && (options->target || options->beam))
+        return qkv_error_set(
+            error, "%s: is a language model, which does not translate: leave out --target and --beam", run);
     if (!status) status = silence_heads(v->run.model, &options->without, error);
     return status ? status : set_precision(v->run.model, options->precision, error);
 }
@@ -88,6 +90,20 @@ static enum qkv_status translate(struct sentence_pair *v, struct qkv_error *erro
     return QKV_OK;
 }
 
+/* Sets the target to the text of a language model. */
+static enum qkv_status set_text(struct sentence_pair *v, const char *what, struct qkv_error *error)
+{
+    if (strchr(v->source_text, '\n'))
+        return qkv_error_set(error, "%s has several lines: give one, or - to read them one by one", what);
+    if (encode(v, what, v->source_text, true, &v->target, error)) return QKV_INVALID;
+    v->pair.form = v->run.config.data.text;
+    v->pair.target = (struct qkv_ids){v->target.tokens.count, v->target.ids};
+    v->pair.target_tokens = v->target.tokens.token;
+    v->words.target = v->target.tokens.word;
+    v->target_text = "";
+    return QKV_OK;
+}
+
 enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence, bool *found,
                                    struct qkv_error *error)
 {
@@ -103,6 +119,7 @@ enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence
         v->source_text = sentence;
     }
     if (!*found) return QKV_OK;
+    if (v->run.config.data.text != QKV_TEXT_PAIRS) return set_text(v, what, error);
     if (encode(v, what, v->source_text, false, &v->source, error)) return QKV_INVALID;
     v->pair.source = (struct qkv_ids){v->source.tokens.count, v->source.ids};
     v->pair.source_tokens = v->source.tokens.token;
@@ -134,7 +151,7 @@ struct qkv_model *sentence_pair_untrained(const struct sentence_pair *v, struct 
 
 const char *sentence_pair_title(struct sentence_pair *v)
 {
-    return attention_title(v->run.model, v->source_text, v->target_text, &v->arena);
+    return attention_title(v->run.model, v->source_text, *v->target_text ? v->target_text : NULL, &v->arena);
 }
 
 void sentence_pair_close(struct sentence_pair *v)

@@ -110,7 +110,8 @@ static enum qkv_status check_length(const struct qkv_model *model, const struct 
         pair->target.length >= INT32_MAX)
         return qkv_error_set(error, "invalid sentence: %lld source and %lld target tokens",
                              (long long)pair->source.length, (long long)pair->target.length);
-    int64_t source = pair->source.length + 1, target = decoder_input(pair).length + 1;
+    int64_t source = pair->source.length + (pair->form == QKV_TEXT_PAIRS),
+            target = decoder_input(pair).length + 1;
     bool long_source = source > qkv_stack_max_length(encoder),
          long_target = target > qkv_stack_max_length(decoder);
     if (!long_source && !long_target) return QKV_OK;
@@ -150,7 +151,11 @@ static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64
         target[i] = decoder_input(&pairs[i]);
     }
     qkv_graph_reset(collector->graph);
-    if (qkv_batch_make(&collector->batch, count, source, target, error)) return QKV_INVALID;
+    struct qkv_batch *batch = &collector->batch;
+    bool has_source = pairs[0].form == QKV_TEXT_PAIRS;
+    if (qkv_batch_make(batch, count, has_source ? source : NULL, target, error)) return QKV_INVALID;
+    for (int64_t i = 0; i < count && pairs[0].form == QKV_TEXT_RUNNING; i++)
+        batch->target_input[batch->target_start[i]] = QKV_END;
     if (!mask_sources(collector, count, pairs)) return qkv_no_memory(error);
     qkv_batch_shard(&collector->batch, 0, 1, &view);
     collector->trace = (struct qkv_trace){0};
@@ -177,12 +182,15 @@ static bool name_tokens(struct qkv_arena *arena, const struct qkv_attention_pair
                         struct qkv_attention_report *report)
 {
     int64_t length = decoder_input(pair).length;
+    bool has_source = pair->form == QKV_TEXT_PAIRS, is_running = pair->form == QKV_TEXT_RUNNING;
     *report = (struct qkv_attention_report){
         .source = with_special(arena, NULL, pair->source_tokens, pair->source.length, "</s>"),
-        .source_length = pair->source.length + 1,
-        .target_input = with_special(arena, "<s>", pair->target_tokens, length, NULL),
-        .target_output =
-            with_special(arena, NULL, pair->target_tokens, pair->target.length, is_cut(pair) ? NULL : "</s>"),
+        .source_length = has_source ? pair->source.length + 1 : 0,
+        .target_input = with_special(arena, is_running ? "</s>" : "<s>", pair->target_tokens, length, NULL),
+        .target_output = with_special(arena, NULL, pair->target_tokens, pair->target.length,
+                                      is_cut(pair) ? NULL
+                                      : is_running ? "…"
+                                                   : "</s>"),
         .target_length = length + 1,
     };
     return report->source && report->target_input && report->target_output;
