@@ -53,6 +53,7 @@ struct qkv_parallel_text {
     /* Of a text without pairs: bytes before the next line, and those of the part for training; the current paragraph */
     int64_t bytes, train_bytes, paragraph_capacity;
     char *paragraph;
+    bool is_dev, is_in_paragraph; /* of the last line */
 };
 
 /* Tokens that sentence i of a side has in a batch: with its </s>, but for windows, whose tokens are those of the text. A source

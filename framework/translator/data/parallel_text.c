@@ -6,6 +6,7 @@
 #include "data/unicode.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -195,24 +196,31 @@ static enum qkv_status open_text(struct qkv_parallel_text *text, struct qkv_erro
     if (!strcmp(text->path, "-"))
         return qkv_error_set(error, "<stdin>: cannot be read twice, as data.dev_share needs: name a file");
     int64_t bytes = 0;
-    for (bool found = true; found; bytes += (int64_t)lines->size + 1)
-        if (qkv_lines_next(lines, &found, error)) return QKV_INVALID;
-    text->train_bytes = (int64_t)((1 - text->data->dev_share) * (double)bytes);
+    enum qkv_status status;
+    bool found;
+    while (!(status = qkv_lines_next(lines, &found, error)) && found) bytes += (int64_t)lines->size + 1;
+    if (status) return status;
+    text->train_bytes = (int64_t)ceil((1 - text->data->dev_share) * (double)bytes);
     qkv_lines_close(lines);
     return qkv_lines_open(lines, text->path, error);
 }
 
-/* Reads the next line of the wanted part. */
+/* Reads the next line of the wanted part as the target of a pair. A paragraph belongs to the part in which it begins. */
 static enum qkv_status next_line(struct qkv_parallel_text *text, bool *found, struct qkv_error *error)
 {
     struct qkv_lines *lines = &text->pairs.source;
-    bool is_dev;
+    bool has_paragraphs = text->data->text == QKV_TEXT_PARAGRAPHS;
     do {
         if (qkv_lines_next(lines, found, error)) return QKV_INVALID;
-        is_dev = text->bytes >= text->train_bytes;
-        text->bytes += (int64_t)lines->size + 1;
-    } while (*found && text->options.part == QKV_PART_DEV && !is_dev);
-    if (is_dev && text->options.part == QKV_PART_TRAIN) *found = false;
+        text->raw[1] = *found ? lines->line : "", text->size[1] = *found ? lines->size : 0;
+        if (!text->is_in_paragraph) text->is_dev = text->bytes >= text->train_bytes;
+        text->is_in_paragraph = has_paragraphs && !is_blank(text, 1);
+        text->bytes += (int64_t)text->size[1] + 1;
+    } while (*found && text->options.part == QKV_PART_DEV && !text->is_dev);
+    if (text->is_dev && text->options.part == QKV_PART_TRAIN) {
+        *found = false;
+        text->raw[1] = "", text->size[1] = 0;
+    }
     return QKV_OK;
 }
 
@@ -231,13 +239,11 @@ static bool add_to_paragraph(struct qkv_parallel_text *text, size_t *size)
 /* Reads the next text, as the target of a pair: a line, of running text also a blank one, or a paragraph. */
 static enum qkv_status next_text(struct qkv_parallel_text *text, bool *found, struct qkv_error *error)
 {
-    const struct qkv_lines *lines = &text->pairs.source;
     const enum qkv_text_form form = text->data->text;
     size_t size = 0;
     text->raw[0] = "", text->size[0] = 0;
     for (;;) {
         if (next_line(text, found, error)) return QKV_INVALID;
-        text->raw[1] = *found ? lines->line : "", text->size[1] = *found ? lines->size : 0;
         bool is_done = !*found || form == QKV_TEXT_RUNNING, is_empty = is_blank(text, 1);
         if (is_done || (form == QKV_TEXT_LINES && !is_empty)) break;
         if (is_empty && size) break;

@@ -1,0 +1,122 @@
+/* Running text: its tokens, and the windows that it is cut into. */
+#include "support.h"
+
+#include "data/corpus.h"
+
+enum { CONTEXT = 4 };
+
+static struct qkv_data_config data_of(enum qkv_text_form form)
+{
+    return (struct qkv_data_config){
+        .text = form,
+        .context = CONTEXT,
+        .dev_share = 0.3,
+        .trg = {.lang = "en", .level = QKV_LEVEL_CHAR, .max_length = 100, .voc_min_freq = 1},
+    };
+}
+
+/* Reads and encodes a part of a text. */
+static void read_part(struct qkv_corpus *corpus, struct qkv_vocabulary *vocabulary, const char *text,
+                      enum qkv_text_form form, enum qkv_corpus_part part)
+{
+    const struct qkv_data_config data = data_of(form);
+    struct qkv_vocabulary source RELEASED(qkv_vocabulary_release) = {0};
+    const char *path = write_text(scratch("text"), "text.txt", text);
+    const struct qkv_corpus_options options = {.part = part, .drop_long = true};
+    cr_assert_eq(qkv_corpus_read(corpus, path, &data, options, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(qkv_corpus_vocabularies(corpus, &data, &source, vocabulary, &error), QKV_OK);
+    cr_assert_eq(source.size, QKV_SPECIALS);
+    cr_assert_eq(qkv_corpus_encode(corpus, &source, vocabulary, &error), QKV_OK);
+}
+
+/* The tokens of ids first .. end-1, with | for </s>. */
+static const char *spelled(const struct qkv_corpus *corpus, const struct qkv_vocabulary *vocabulary,
+                           int64_t first, int64_t end)
+{
+    char *text = remember(calloc((size_t)(end - first) * 8 + 1, 1));
+    for (int64_t i = first; i < end; i++) {
+        int32_t id = corpus->target.ids[i];
+        strcat(text, id == QKV_END ? "|" : qkv_vocabulary_token(vocabulary, id));
+    }
+    return text;
+}
+
+Test(running_text, a_line_end_is_a_token_and_all_tokens_are_in_windows)
+{
+    struct qkv_corpus corpus RELEASED(qkv_corpus_release) = {0};
+    struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release) = {0};
+    read_part(&corpus, &vocabulary, "ab\n\n  c  d \né", QKV_TEXT_RUNNING, QKV_PART_ALL);
+    const int64_t *start = corpus.target.start;
+    cr_assert_str_eq(spelled(&corpus, &vocabulary, 0, start[corpus.count]), "|ab||c▁d|é|");
+    cr_assert_eq(corpus.count, 3); /* of 4, 4 and 2 tokens */
+    for (int i = 0; i < 3; i++) cr_assert_eq(start[i], 1 + i * CONTEXT);
+    cr_assert_eq(start[3], 11);
+    cr_assert_eq(corpus.characters, 14, "as the file has them, with the end of the last line");
+    cr_assert_eq(corpus.words, 4);
+}
+
+Test(running_text, windows_begin_elsewhere_in_each_epoch)
+{
+    enum { EPOCHS = 40 };
+    struct qkv_corpus corpus RELEASED(qkv_corpus_release) = {0};
+    struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release) = {0};
+    bool seen[CONTEXT] = {false};
+    read_part(&corpus, &vocabulary, "abcdefghijklmnopq\n", QKV_TEXT_RUNNING, QKV_PART_ALL);
+    cr_assert_eq(corpus.tokens, 18);
+    for (int64_t epoch = 0; epoch < EPOCHS; epoch++) {
+        qkv_corpus_resample(&corpus, 7, epoch);
+        const int64_t *start = corpus.target.start, first = start[0] - 1;
+        cr_assert_eq(corpus.count, 3, "complete windows, as many as fit after any beginning");
+        cr_assert(first >= 0 && first < CONTEXT);
+        for (int i = 0; i < 3; i++) cr_assert_eq(start[i + 1] - start[i], CONTEXT);
+        cr_assert_leq(start[3], 19);
+        seen[first] = true;
+        qkv_corpus_resample(&corpus, 7, epoch); /* a function of seed and epoch */
+        cr_assert_eq(start[0] - 1, first);
+    }
+    for (int i = 0; i < CONTEXT; i++) cr_assert(seen[i], "no window begins at %d", i);
+}
+
+/* 70 % of the 12 bytes end in the third line: a line belongs to the part in which it begins. */
+Test(running_text, the_parts_of_a_text_have_all_lines)
+{
+    static const char TEXT[] = "abcd\nef\n\ngh\n";
+    static const struct {
+        enum qkv_corpus_part part;
+        const char *tokens;
+    } PARTS[] = {{QKV_PART_ALL, "|abcd|ef||gh|"}, {QKV_PART_TRAIN, "|abcd|ef||"}, {QKV_PART_DEV, "|gh|"}};
+    for (int i = 0; i < 3; i++) {
+        struct qkv_corpus corpus RELEASED(qkv_corpus_release) = {0};
+        struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release) = {0};
+        read_part(&corpus, &vocabulary, TEXT, QKV_TEXT_RUNNING, PARTS[i].part);
+        cr_expect_str_eq(spelled(&corpus, &vocabulary, 0, corpus.target.start[corpus.count]),
+                         PARTS[i].tokens);
+    }
+}
+
+Test(running_text, lines_and_paragraphs_are_sentences_without_a_source)
+{
+    static const char TEXT[] = "\nab\nc\n\n\n d\n";
+    static const struct {
+        enum qkv_text_form form;
+        int64_t count;
+        const char *first, *last;
+    } FORMS[] = {{QKV_TEXT_LINES, 3, "ab", "d"}, {QKV_TEXT_PARAGRAPHS, 2, "ab▁c", "d"}};
+    for (int i = 0; i < 2; i++) {
+        struct qkv_corpus corpus RELEASED(qkv_corpus_release) = {0};
+        struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release) = {0};
+        struct qkv_batches batches RELEASED(qkv_batches_release) = {0};
+        struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
+        read_part(&corpus, &vocabulary, TEXT, FORMS[i].form, QKV_PART_ALL);
+        const int64_t *start = corpus.target.start, count = FORMS[i].count;
+        cr_assert_eq(corpus.count, count);
+        cr_expect_str_eq(spelled(&corpus, &vocabulary, start[0], start[1]), FORMS[i].first);
+        cr_expect_str_eq(spelled(&corpus, &vocabulary, start[count - 1], start[count]), FORMS[i].last);
+        const struct qkv_batches_options all = {QKV_BATCH_SENTENCE, 10, QKV_BATCH_ORDER_CORPUS, 0};
+        cr_assert_eq(qkv_batches_init(&batches, &corpus, all, &error), QKV_OK);
+        cr_assert_eq(qkv_batches_get(&batches, 0, &batch, &error), QKV_OK);
+        cr_expect_eq(batch.source_tokens, 0);
+        cr_expect_eq(batch.target_tokens, start[count] + count, "with </s>");
+        cr_expect_eq(batch.target_input[0], QKV_BEGIN);
+    }
+}
