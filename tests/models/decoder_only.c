@@ -4,6 +4,7 @@
 #include "tiny.h"
 
 #include "data/batch.h"
+#include "models/completion.h"
 #include "models/network.h"
 
 enum { SIZE = 7, WINDOWS = 3 };
@@ -132,4 +133,57 @@ Test(decoder_only, it_has_no_other_attention_and_no_source)
     const struct qkv_batch_view view = tiny_view(&batch);
     cr_assert_eq(qkv_decoding_start(decoding, &view, 1, 3, false, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, "a language model has no sources: decode an empty batch");
+}
+
+/* ---- completion ---- */
+
+struct written {
+    int32_t ids[64];
+    int64_t count;
+};
+
+static void write_id(void *context, int32_t id)
+{
+    struct written *written = context;
+    written->ids[written->count++] = id;
+}
+
+/* The most probable token after text[first .. end-1], by a forced pass. */
+static int32_t best_after(const struct qkv_model *model, int32_t *text, int64_t first, int64_t end)
+{
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
+    cr_assert(qkv_batch_reserve(&batch, 1, 0, end - first));
+    qkv_batch_clear(&batch);
+    text[end] = QKV_END; /* a label, which does not matter */
+    qkv_batch_add_window(&batch, 0, (struct qkv_ids){end - first, text + first + 1});
+    const struct qkv_batch_view view = tiny_view(&batch);
+    double *scores RELEASED(free_memory) = tiny_log_probabilities(model, &view);
+    const double *last = scores + (end - first - 1) * SIZE;
+    int32_t best = QKV_END;
+    for (int32_t id = QKV_END; id < SIZE; id++)
+        if (last[id] > last[best]) best = id;
+    return best;
+}
+
+/* Each token is the best one after those of its window, which begins with </s>, and when it is full again with its last half. */
+Test(decoder_only, running_text_goes_on_window_by_window)
+{
+    enum { WINDOW = 6, LENGTH = 30 };
+    struct qkv_model *model RELEASED(free_model) = model_of(QKV_POSITION_LEARNED, QKV_FLOAT64);
+    const int32_t prompt[] = {3, 5};
+    struct written written = {.count = 0};
+    const struct qkv_completion completion = {.model = model,
+                                              .runs_on = true,
+                                              .window = WINDOW,
+                                              .max_length = LENGTH,
+                                              .token = write_id,
+                                              .context = &written};
+    cr_assert_eq(qkv_complete(&completion, (struct qkv_ids){2, prompt}, &error), QKV_OK, "%s", error.message);
+    cr_assert_eq(written.count, LENGTH);
+    int32_t text[64] = {QKV_END, 3, 5};
+    for (int64_t i = 0, count = 3, first = 0; i < LENGTH; i++, count++) {
+        if (count - first == WINDOW) first = count - WINDOW / 2;
+        text[count] = best_after(model, text, first, count);
+        cr_assert_eq(written.ids[i], text[count], "token %d", (int)i);
+    }
 }
