@@ -23,7 +23,7 @@ Test(recurrent, keys_that_do_not_fit_are_reported_with_their_place)
          "or decoder_only (it is recurrent)"},
         {RECURRENT("", ", attention: {window: 5}"),
          "6:42: model.decoder.attention.window is 5, but has an effect only when model.decoder.type is "
-         "transformer (it is recurrent)"},
+         "transformer or decoder_only (it is recurrent)"},
         {"model: {decoder: {type: recurrent}}",
          "4:19: model.decoder.type is recurrent, but must equal model.encoder.type (transformer)"},
         {RECURRENT(", reverse: true", ""),
