@@ -269,7 +269,7 @@ static void draw_loss(struct op_case *test, int64_t largest)
 static const struct {
     void (*draw)(struct op_case *test, int64_t largest);
     const char *letters;
-    enum qkv_op_id ops[24]; /* QKV_OP_leaf: no more */
+    enum qkv_op_id ops[QKV_OP_COUNT]; /* QKV_OP_leaf: no more */
 } DRAW[] = {
     {NULL,
      "x=", LIST(QKV_OP_add, QKV_OP_subtract, QKV_OP_multiply, QKV_OP_divide, QKV_OP_minimum, QKV_OP_maximum)},

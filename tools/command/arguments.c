@@ -108,7 +108,7 @@ static const struct command_option HELP = {"help", 'h', NULL, OPTION_FLAG, NULL,
 static const struct command_option *find_option(const struct command *command, char letter, const char *name,
                                                 size_t length)
 {
-    const struct command_option *o = command->options;
+    const struct command_option *o = options_of(command);
     for (;; o++) {
         bool is_last = !o->name;
         if (is_last) o = &HELP;
@@ -165,7 +165,7 @@ static int list_options_that_begin(const struct command *command, const char *gi
 {
     size_t length = strlen(given), used = 0;
     int count = 0;
-    for (const struct command_option *o = command->options; length && o->name; o++) {
+    for (const struct command_option *o = options_of(command); length && o->name; o++) {
         if (strncmp(o->name, given, length) != 0 || used >= size) continue;
         used += (size_t)snprintf(text + used, size - used, "%s--%s", count++ ? ", " : "", o->name);
     }
@@ -206,7 +206,7 @@ static int print_unknown_option(const struct command *command, const char *word,
     if (is_format(command, given))
         snprintf(candidates, sizeof candidates, "-f %s", given);
     else if (!list_options_that_begin(command, given, candidates, sizeof candidates))
-        qkv_suggest_names(candidates, sizeof candidates, given, "--", option_name, command->options);
+        qkv_suggest_names(candidates, sizeof candidates, given, "--", option_name, options_of(command));
     const char *output = hint_of_output(command, 0, given);
     const char *value = name[length] ? name + length + 1 : next && *next != '-' ? next : "VALUE";
     if (option_named(command, "set") && hint_of_key(given, value, candidates, sizeof candidates))
@@ -223,7 +223,7 @@ static int print_unknown_option(const struct command *command, const char *word,
 
 const char *translation_option(const struct command *command)
 {
-    for (int i = 0; command->options[i].name; i++)
+    for (int i = 0; options_of(command)[i].name; i++)
         if (is_given[i] && command->options[i].needs_translations) return command->options[i].name;
     return NULL;
 }

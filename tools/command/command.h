@@ -92,7 +92,7 @@ struct command {
     const char *description;
     const char *examples; /* lines, each ended by \n */
     const struct command_operand *operands;
-    const struct command_option *options;
+    const struct command_option *options; /* NULL: none; options_of gives the list */
     /* Runs the command with `operands` operands, operand[0 ..]; returns the exit code. */
     int (*run)(int operands, char **operand);
     bool standalone; /* a program called `name`, not a subcommand of qkv */
@@ -100,6 +100,13 @@ struct command {
     /* The processes that mpirun starts share its work; all other subcommands refuse to be several. */
     bool is_divided;
 };
+
+/* The options of a command, which end with one without a name. */
+static inline const struct command_option *options_of(const struct command *command)
+{
+    static const struct command_option NONE = {0};
+    return command->options ? command->options : &NONE;
+}
 
 /* Rows that several commands have. */
 /* clang-format off */

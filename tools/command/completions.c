@@ -40,7 +40,7 @@ static void offer_options(const struct command *command, const char *word)
 {
     char name[64], help[OPTION_HELP_SIZE];
     puts("words");
-    for (const struct command_option *o = command->options; o->name; o++) {
+    for (const struct command_option *o = options_of(command); o->name; o++) {
         snprintf(name, sizeof name, "--%s", o->name);
         offer_name(word, name, write_option_help(o, help));
         snprintf(name, sizeof name, "-%c", o->letter);
@@ -54,7 +54,7 @@ static void offer_options(const struct command *command, const char *word)
 static const struct command_option *valued_option(const struct command *command, const char *name,
                                                   size_t length)
 {
-    for (const struct command_option *o = command->options; o->name; o++) {
+    for (const struct command_option *o = options_of(command); o->name; o++) {
         bool is_short = length == 2 && name[1] == o->letter,
              is_long = !strncmp(name, "--", 2) && strlen(o->name) + 2 == length &&
                        !strncmp(name + 2, o->name, length - 2);

@@ -97,7 +97,7 @@ void help_text_page(const struct command *command, FILE *file)
     for (const struct command_operand *o = command->operands; o && o->name; o++)
         print_row(file, o->name, o->help);
     fputs("\nOptions:\n", file);
-    for (const struct command_option *o = command->options; o->name; o++) {
+    for (const struct command_option *o = options_of(command); o->name; o++) {
         int length = o->letter ? snprintf(left, sizeof left, "-%c, --%s", o->letter, o->name)
                                : snprintf(left, sizeof left, "    --%s", o->name);
         if (o->value) snprintf(left + length, sizeof left - (size_t)length, " %s", o->value);
@@ -150,7 +150,7 @@ static void markdown_options(const struct command *command, FILE *file)
 {
     char help[OPTION_HELP_SIZE];
     fputs("\n| Option | Meaning |\n|---|---|\n", file);
-    for (const struct command_option *o = command->options; o->name; o++) {
+    for (const struct command_option *o = options_of(command); o->name; o++) {
         fputs("| ", file);
         if (o->letter) fprintf(file, "`-%c`, ", o->letter);
         fprintf(file, "`--%s%s%s` | ", o->name, o->value ? " " : "", o->value ? o->value : "");
@@ -282,7 +282,7 @@ static void man_options(const struct command *command, FILE *file)
 {
     char help[OPTION_HELP_SIZE];
     fputs(".SH OPTIONS\n", file);
-    for (const struct command_option *o = command->options; o->name; o++) {
+    for (const struct command_option *o = options_of(command); o->name; o++) {
         fputs(".TP\n", file);
         if (o->letter) fprintf(file, "\\fB\\-%c\\fR, ", o->letter);
         fputs("\\fB\\-\\-", file);

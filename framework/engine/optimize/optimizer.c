@@ -37,7 +37,7 @@ struct range {
 };
 
 #define OPTION(name) #name
-#define USES(...)    ((const char *const[]){__VA_ARGS__, NULL})
+#define USES(...)    ((const char *const[]){"" __VA_ARGS__, NULL})
 static const char *const *const USED[QKV_OPTIMIZER_COUNT] = {
 #define OPTIMIZER(NAME, name, moments, uses, ...) [QKV_OPTIMIZER_##NAME] = uses,
 #include "qkv/optimizers.def"
