@@ -46,8 +46,12 @@ Test(ops, every_planted_fault_is_caught)
             };
             struct qkv_check_report report = report_on((enum qkv_op_id)op, options);
             changed[fault] += report.fault_calls > 0;
-            cr_expect_eq(report.failures > 0, report.fault_calls > 0, "%s with fault %s",
-                         qkv_op_name((enum qkv_op_id)op), qkv_fault_name((enum qkv_fault)fault));
+            const char *advice = fault == QKV_FAULT_ELEMENTWISE
+                                     ? ": if element i of input 1 affects only element i of the result, add "
+                                       ".elementwise = INPUT(0)"
+                                     : "";
+            cr_expect_eq(report.failures > 0, report.fault_calls > 0, "%s with fault %s%s",
+                         qkv_op_name((enum qkv_op_id)op), qkv_fault_name((enum qkv_fault)fault), advice);
             qkv_check_release(&report);
         }
     if (is_slow_build()) return; /* too few for the counts below */
