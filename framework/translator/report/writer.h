@@ -17,7 +17,9 @@ struct format_job {
 };
 
 /* Writers append to `out`. They return QKV_INVALID with a message if the format cannot hold the content.
- * If memory runs out they set out->failed and return QKV_OK. */
+ * If memory runs out they set out->failed and return QKV_OK. A writer of maps names the value of the cells
+ * (qkv_report_value_name). Texts may hold any bytes: a writer appends them by the functions of draw/text.h, which escape what
+ * has a meaning in the format and replace what steers a terminal. */
 typedef enum qkv_status format_function(const struct format_job *job, struct bytes *out,
                                         struct qkv_error *error);
 
