@@ -263,7 +263,7 @@ static enum qkv_status write_file(const char *path, const struct init *init, int
     return failed ? cannot_write(path, reason, error) : QKV_OK;
 }
 
-static enum qkv_status measure_with(const char *path, int threads, struct qkv_train_cost *cost,
+enum qkv_status init_measure_config(const char *path, int threads, struct qkv_train_cost *cost,
                                     struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
@@ -291,7 +291,7 @@ enum qkv_status init_measure(struct init *init, int threads, struct qkv_error *e
         qkv_temporary_add(init_path(&measured, f, trial.path[f]));
         if (!status) status = write_file(trial.path[f], &measured, f, error);
     }
-    if (!status) status = measure_with(trial.path[QKV_PAIRS_PARTS], threads, &init->cost, error);
+    if (!status) status = init_measure_config(trial.path[QKV_PAIRS_PARTS], threads, &init->cost, error);
     remove_folder(&trial);
     int64_t dev = init->count[QKV_PAIRS_DEV];
     if (dev > DEV_PAIRS) init->cost.seconds_per_validation *= (double)dev / DEV_PAIRS;

@@ -98,6 +98,10 @@ enum qkv_status init_files_write(const struct init *init, struct qkv_error *erro
  * removed. Fails when that folder cannot be written, and when training fails. */
 enum qkv_status init_measure(struct init *init, int threads, struct qkv_error *error);
 
+/* The cost of training the config in the file `path`, by a few updates. */
+enum qkv_status init_measure_config(const char *path, int threads, struct qkv_train_cost *cost,
+                                    struct qkv_error *error);
+
 /* ---- text.c: a text without pairs ---- */
 
 struct init_text {

@@ -14,7 +14,6 @@ enum {
     VALIDATIONS = 20,
     TRIAL_UPDATES = 1000, /* an arbitrary number: training is only measured, not finished */
 };
-static const double SECONDS = 3; /* of a measurement */
 
 /* ---- recognising ---- */
 
@@ -114,6 +113,7 @@ static void write_config(FILE *file, const struct init *init, const struct init_
             "  learning_rate_warmup: 100\n"
             "  clip_grad_norm: 1.0\n"
             "  batch_size: 16  # windows\n"
+            "  precision: auto  # float32 or bfloat16, whichever is faster on this machine\n"
             "  updates: %lld\n"
             "  validation_freq: %lld\n",
             large ? 8 : 4, large ? 256 : 128, large ? 1024 : 512, large ? "0.001" : "0.002",
@@ -151,21 +151,6 @@ static int64_t fitting_updates(const struct qkv_train_cost *cost, double seconds
     return updates < 1 ? 1 : updates;
 }
 
-static enum qkv_status measure(const struct init *init, int threads, struct qkv_train_cost *cost,
-                               struct qkv_error *error)
-{
-    struct qkv_arena arena = {0};
-    struct qkv_config config;
-    struct qkv_messages messages;
-    enum qkv_status status = qkv_config_read(&config, &arena, init->file, NULL, 0, &messages);
-    if (status)
-        qkv_error_set(error, "%s", messages.text[0]);
-    else
-        status = qkv_train_measure(&config, threads, SECONDS, cost, error);
-    qkv_arena_release(&arena);
-    return status;
-}
-
 enum qkv_status init_text_make(struct init *init, const struct init_text *text,
                                const struct init_text_options *options, struct qkv_error *error)
 {
@@ -180,7 +165,7 @@ enum qkv_status init_text_make(struct init *init, const struct init_text *text,
     if (!status) status = write_file(init, text, updates ? updates : TRIAL_UPDATES, error);
     if (!status && !updates) {
         if (!options->quiet) progress_bar_show(&bar, -1, "measuring how fast this machine trains");
-        status = measure(init, options->threads, &cost, error);
+        status = init_measure_config(init->file, options->threads, &cost, error);
         progress_bar_clear(&bar);
         if (status) remove(init->file); /* there was none, or it was to be replaced */
         if (!status)

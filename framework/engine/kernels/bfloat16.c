@@ -304,6 +304,7 @@ static void amx_32(int64_t steps, const unit *a, int64_t stride, const unit *b, 
 {
     const int64_t row = TILE_COLUMNS * sizeof(real), bytes = PAIRS * sizeof *a,
                   to_bytes = ld * (int64_t)sizeof *sums;
+    /* Each step fetches its share of the rows that the next tile writes. */
     const int64_t share = (2 * AMX_ROWS + steps - 1) / steps;
     const real *next = sums + 2 * AMX_ROWS * ld;
     AMX_CLEAR(0);

@@ -8,13 +8,13 @@
 
 enum { ROUNDS = 3, MOST_ROWS = 256, LEAST_ROWS = 32 };
 
-/* Products of a round, by one of its two types, with 4e9 multiplications take 20 to 50 ms. */
+/* Of a forward pass with MOST_ROWS rows or fewer, so that all six take a fraction of a second. */
 static const double MULTIPLICATIONS = 2e9;
 
 /* bfloat16 has to take less than this share of the time of float32, because it has fewer digits. */
 static const double PAYS = 0.9;
 
-/* Multiplies random rows with every matrix of the model but its tables, and lowers *seconds to the time that takes. */
+/* Multiplies rows of zeros with every matrix of the model but its tables, and lowers *seconds to the time that takes. */
 static enum qkv_status measure(struct qkv_parameters *parameters, enum qkv_precision precision,
                                struct qkv_graph *graph, int64_t rows, double *seconds,
                                struct qkv_error *error)
