@@ -94,6 +94,9 @@ Test(language_model, other_commands_refuse_it)
         cr_expect_not_null(strstr(outcome.error, "run: is a language model, which "), "%s: %s", COMMANDS[i],
                            outcome.error);
     }
+    struct outcome sweep = run("qkv sweep c.yaml -o sweep");
+    cr_expect(fails(sweep, 2, "c.yaml: is for a language model, which this command does not compare yet"));
+    cr_expect_neq(access("sweep", F_OK), 0, "nothing is trained in vain");
     cr_assert_eq(run("qkv inspect run").exit_code, 0);
     cr_assert_str_eq(run_ok("echo 'the cat' | qkv tokenize run"), "t h e ▁ c a t\n");
 }
