@@ -35,7 +35,6 @@ static int read_selection(struct selection *selection, const struct qkv_format *
         enum qkv_attention_kind kind;
         selection->kinds |= qkv_attention_kind_find(kinds.value[i], &kind) ? 1u << kind : all;
     }
-    if (!kinds.count && format->use != QKV_FORMAT_DATA) selection->kinds = 1u << QKV_ATTENTION_CROSS;
     if (mean || format->use == QKV_FORMAT_TERMINAL) selection->head = QKV_ATTENTION_MEAN;
     if (mean && head) return print_error("--mean is the same as --head mean: give one of them");
     if (read_layer_or_head("--layer", layer, ACCEPT_ALL | ACCEPT_MEAN, &selection->layer)) return QKV_INVALID;
@@ -98,7 +97,7 @@ static struct qkv_attention_collector *make_collector(const struct qkv_model *mo
  * an empty sentence, which have the same layers and heads. */
 static enum qkv_status check_selection(struct viewer *v, struct qkv_error *error)
 {
-    const struct qkv_attention_pair empty = {.form = v->pair.run.config.data.text};
+    const struct qkv_attention_pair empty = {.runs_on = v->pair.run.sides.runs_on};
     struct qkv_attention_report report, selected;
     v->collector = make_collector(v->pair.run.model, error);
     if (!v->collector) return QKV_INVALID;
@@ -169,22 +168,22 @@ static void close_viewer(struct viewer *v)
     sentence_pair_close(&v->pair);
 }
 
-/* A language model has decoder attention alone, which it shows by default. */
-static enum qkv_status select_of_text(struct viewer *v, const struct qkv_format *format,
-                                      struct qkv_error *error)
+/* Selects by default what people look at: cross attention, or without it the kinds that the model has. */
+static enum qkv_status select_kinds(struct viewer *v, const struct qkv_format *format,
+                                    struct qkv_error *error)
 {
-    const unsigned decoder = 1u << QKV_ATTENTION_DECODER, all = (1u << QKV_ATTENTION_KINDS) - 1;
+    const unsigned cross = 1u << QKV_ATTENTION_CROSS, all = (1u << QKV_ATTENTION_KINDS) - 1;
+    const struct qkv_sides *sides = &v->pair.run.sides;
     struct selection *selection = &v->selection;
-    if (v->pair.run.config.data.text == QKV_TEXT_PAIRS) return QKV_OK;
-    if (words)
+    if (words && !sides->has_source)
         return qkv_error_set(
             error, "%s: is a language model, whose tokens are not merged to words: leave out --words",
             v->pair.run.path);
-    if (kinds.count && selection->kinds != all && selection->kinds & ~decoder)
-        return qkv_error_set(error,
-                             "%s: is a language model, which has decoder attention alone: leave out --kind",
+    if (!sides->has_encoder && selection->kinds != all && selection->kinds & ~sides->attention)
+        return qkv_error_set(error, "%s: has no encoder, only decoder attention: leave out --kind",
                              v->pair.run.path);
-    if (kinds.count || format->use != QKV_FORMAT_DATA) selection->kinds = decoder;
+    if (!kinds.count && format->use != QKV_FORMAT_DATA)
+        selection->kinds = sides->attention && !(sides->attention & cross) ? sides->attention : cross;
     return QKV_OK;
 }
 
@@ -204,7 +203,7 @@ static int run(int operands, char **operand)
     struct qkv_error error = {""};
     enum qkv_status status =
         sentence_pair_open(&v.pair, operand[0], &pair_options, QKV_FLOAT32, NULL, &error);
-    if (!status) status = select_of_text(&v, output.format, &error);
+    if (!status) status = select_kinds(&v, output.format, &error);
     if (!status) status = check_selection(&v, &error);
     for (bool found = true; !status && found;) {
         status = sentence_pair_next(&v.pair, operand[1], &found, &error);

@@ -114,7 +114,7 @@ static enum qkv_status read_prompt(struct prompt *prompt, const struct qkv_run *
                                    struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
-    bool has_lines = run->config.data.text == QKV_TEXT_RUNNING, is_first = true, found = true;
+    bool has_lines = run->sides.runs_on, is_first = true, found = true;
     struct qkv_lines lines = {0};
     if (!text && qkv_lines_open(&lines, file ? file : "-", error)) return QKV_INVALID;
     while (!status && (text || (!(status = qkv_lines_next(&lines, &found, error)) && found))) {
@@ -202,7 +202,7 @@ static enum qkv_status complete(const struct qkv_run *run, const char *text, str
     struct qkv_workers *workers = NULL;
     writing.options = (struct qkv_completion){
         .model = run->model,
-        .runs_on = run->config.data.text == QKV_TEXT_RUNNING,
+        .runs_on = run->sides.runs_on,
         .window = run->config.data.context,
         .max_length = max_length ? max_length : 500,
     };
@@ -225,7 +225,7 @@ static int run(int operands, char **operand)
     struct qkv_run opened = {0};
     struct qkv_error error = {""};
     enum qkv_status status = open_run(&opened, operand[0], checkpoint, QKV_FLOAT32, NULL, &error);
-    if (!status && opened.config.data.text == QKV_TEXT_PAIRS)
+    if (!status && opened.sides.has_source)
         status = qkv_error_set(
             &error, "%s: is a translator, which does not continue a text: use qkv translate", operand[0]);
     if (!status) status = set_precision(opened.model, precision, &error);

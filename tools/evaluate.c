@@ -25,7 +25,6 @@ struct evaluation {
     const char *test;         /* path of the parallel text */
     double tokens_per_second; /* of training; 0: not known */
     int64_t beam_size;
-    bool has_pairs; /* false: the run is a language model */
 };
 
 /* The options as they are given. */
@@ -294,7 +293,7 @@ static enum qkv_status prepare(struct evaluation *e, struct qkv_testing_config *
     enum qkv_status status = QKV_OK;
     bool leads = qkv_processes_rank(e->processes) == 0;
     const char *links = links_options.path;
-    if (leads && e->has_pairs) warn_of_swapped_corpus(path, &e->corpus, &e->run);
+    if (leads && e->run.sides.has_source) warn_of_swapped_corpus(path, &e->corpus, &e->run);
     if (leads && links)
         status = qkv_alignment_evaluate(&e->run, &e->corpus, links, links_from(&links_options), &e->alignment,
                                         error);
@@ -346,7 +345,7 @@ static void print_table(const struct evaluation *e)
     printf("target tokens      %lld\n", (long long)e->scorer.counts.tokens);
     scorer_print(&e->scorer);
     const struct qkv_score_counts *counts = &e->scorer.counts;
-    if (!e->has_pairs)
+    if (!e->run.sides.has_source)
         printf("bits per character %.4f\nbits per word      %.4f\n", qkv_bits_per(counts, counts->characters),
                qkv_bits_per(counts, counts->words));
     if (step) {
@@ -390,7 +389,7 @@ static void print_json(const struct evaluation *e)
                  {"tokens", (double)e->scorer.counts.tokens});
     scorer_json(&e->scorer, object);
     const struct qkv_score_counts *counts = &e->scorer.counts;
-    if (!e->has_pairs)
+    if (!e->run.sides.has_source)
         JSON_NUMBERS(object, {"bits_per_character", qkv_bits_per(counts, counts->characters)},
                      {"bits_per_word", qkv_bits_per(counts, counts->words)});
     if (step) cJSON_AddItemToObject(object, "by_length", classes_json(e));
@@ -443,8 +442,7 @@ static enum qkv_status open_evaluation(struct evaluation *e, const char *run, co
     if (!status) status = open_run(&e->run, run, checkpoint, QKV_FLOAT32, NULL, error);
     if (status) return status;
     *testing = e->run.config.testing;
-    e->has_pairs = e->run.config.data.text == QKV_TEXT_PAIRS;
-    if (!e->has_pairs) status = without_translations(run, error);
+    if (!e->run.sides.has_source) status = without_translations(run, error);
     if (status) return status;
     status = search_options_apply(&search_options, testing, error);
     e->beam_size = testing->beam_size;

@@ -57,7 +57,7 @@ static int run(int operands, char **operand)
     enum qkv_status status = open_run(&opened, operand[0], NULL, QKV_FLOAT32, NULL, &error);
     struct qkv_lines lines = {0};
     struct qkv_sentence sentence = {0};
-    bool is_target = !strcmp(side, "trg") || opened.config.data.text != QKV_TEXT_PAIRS; /* its only side */
+    bool is_target = !strcmp(side, "trg") || !opened.sides.has_source; /* its only side */
     if (!status) status = qkv_lines_open(&lines, operands > 1 ? operand[1] : "-", &error);
     if (!status) status = tokenize(&lines, &sentence, &opened, is_target, &error);
     qkv_sentence_release(&sentence);

@@ -4,7 +4,7 @@ enum qkv_status open_run(struct qkv_run *run, const char *path, const char *chec
                          const char *refusal, struct qkv_error *error)
 {
     enum qkv_status status = qkv_run_open(run, path, checkpoint, dtype, error);
-    if (status || !refusal || run->config.data.text == QKV_TEXT_PAIRS) return status;
+    if (status || !refusal || run->sides.has_source) return status;
     qkv_run_release(run);
     return qkv_error_set(error, "%s: is a language model, which %s", path, refusal);
 }

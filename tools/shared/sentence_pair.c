@@ -18,7 +18,7 @@ enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
         return qkv_error_set(
             error, "--target and --beam exclude each other: a given translation is not searched for");
     enum qkv_status status = open_run(&v->run, run, options->checkpoint, dtype, refusal, error);
-    if (!status && v->run.config.data.text != QKV_TEXT_PAIRS && (options->target || options->beam))
+    if (!status && !v->run.sides.has_source && (options->target || options->beam))
         return qkv_error_set(
             error, "%s: is a language model, which does not translate: leave out --target and --beam", run);
     if (!status) status = silence_heads(v->run.model, &options->without, error);
@@ -96,7 +96,7 @@ static enum qkv_status set_text(struct sentence_pair *v, const char *what, struc
     if (strchr(v->source_text, '\n'))
         return qkv_error_set(error, "%s has several lines: give one, or - to read them one by one", what);
     if (encode(v, what, v->source_text, true, &v->target, error)) return QKV_INVALID;
-    v->pair.form = v->run.config.data.text;
+    v->pair.runs_on = v->run.sides.runs_on;
     v->pair.target = (struct qkv_ids){v->target.tokens.count, v->target.ids};
     v->pair.target_tokens = v->target.tokens.token;
     v->words.target = v->target.tokens.word;
@@ -119,7 +119,7 @@ enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence
         v->source_text = sentence;
     }
     if (!*found) return QKV_OK;
-    if (v->run.config.data.text != QKV_TEXT_PAIRS) return set_text(v, what, error);
+    if (!v->run.sides.has_source) return set_text(v, what, error);
     if (encode(v, what, v->source_text, false, &v->source, error)) return QKV_INVALID;
     v->pair.source = (struct qkv_ids){v->source.tokens.count, v->source.ids};
     v->pair.source_tokens = v->source.tokens.token;

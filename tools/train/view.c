@@ -436,8 +436,7 @@ static void show_start(void *context, const struct qkv_train_start *start)
     view->started_at = qkv_clock_seconds();
     if (view->quiet) return;
     char frozen[48] = "", processes[32] = "", vocabularies[64];
-    bool has_pairs = view->text == QKV_TEXT_PAIRS;
-    if (has_pairs)
+    if (view->sides.has_source)
         snprintf(vocabularies, sizeof vocabularies, "vocabularies of %d and %d", (int)start->source_types,
                  (int)start->target_types);
     else
@@ -448,7 +447,7 @@ static void show_start(void *context, const struct qkv_train_start *start)
         (long long)start->parameters, frozen, (long long)start->pairs, view->unit,
         (long long)start->dev_pairs, view->unit, vocabularies, processes, start->threads,
         start->threads == 1 ? "" : "s");
-    if (start->pairs < start->read && !has_pairs)
+    if (start->pairs < start->read && !view->sides.has_source)
         fprintf(stderr, "dropped %lld of %lld training %s, which are longer than max_length\n",
                 (long long)(start->read - start->pairs), (long long)start->read, view->unit);
     else if (start->pairs < start->read)
@@ -566,8 +565,8 @@ void train_view_begin(struct train_view *view, const struct qkv_config *config)
                                         [QKV_TEXT_LINES] = "lines",
                                         [QKV_TEXT_PARAGRAPHS] = "paragraphs",
                                         [QKV_TEXT_RUNNING] = "windows"};
-    view->text = config->data.text;
-    view->unit = units[view->text];
+    view->sides = qkv_sides_of(&config->data, &config->model);
+    view->unit = units[config->data.text];
     view->may_stop_early = training->patience > 0;
     view->is_live = !view->quiet && has_cursor_control(stderr);
     view->block.metric = training->early_stopping_metric;
@@ -635,9 +634,8 @@ static const char *example_sentence(const struct train_view *view)
 /* Prints the commands that use the trained run. */
 static void print_next(const struct train_view *view, const struct qkv_config *config)
 {
-    const struct qkv_stack_config *decoder = &config->model.decoder;
     const char *sentence = example_sentence(view);
-    if (view->text != QKV_TEXT_PAIRS) {
+    if (!view->sides.has_source) {
         fputs("next: qkv complete ", stderr);
         print_shell_word(stderr, config->training.model_dir);
         fputs(" \"A\" --sample\n", stderr);
@@ -648,8 +646,7 @@ static void print_next(const struct train_view *view, const struct qkv_config *c
     fputs(" | qkv translate ", stderr);
     print_shell_word(stderr, config->training.model_dir);
     fputc('\n', stderr);
-    if (decoder->type == QKV_NETWORK_RECURRENT && decoder->attention.score == QKV_ATTENTION_SCORE_NONE)
-        return; /* it has no attention */
+    if (!view->sides.attention) return;
     fputs("      qkv attention ", stderr);
     print_shell_word(stderr, config->training.model_dir);
     fputc(' ', stderr);

@@ -36,9 +36,9 @@ struct train_block {
 
 /* All zero at first, except for the first four members, which the caller sets. */
 struct train_view {
-    enum qkv_text_form text; /* of the config */
-    const char *unit;        /* what its text is made of: "pairs" */
-    const char *config;      /* operand */
+    struct qkv_sides sides; /* of the config */
+    const char *unit;       /* what its text is made of: "pairs" */
+    const char *config;     /* operand */
     const struct option_list *settings;
     bool quiet;
     bool resume;     /* --resume is given */

@@ -180,7 +180,7 @@ static void check_positions(const struct check *check, const struct qkv_stack_co
                        full(check, ".positions.type"), (long long)key_width);
     /* data.*.max_length counts words only, positions.max_length also </s> (or <s>): so > and not >=. */
     relate(check,
-           positions->type != QKV_POSITION_LEARNED || data->text == QKV_TEXT_RUNNING ||
+           positions->type != QKV_POSITION_LEARNED || qkv_sides_of(data, NULL).runs_on ||
                positions->max_length > (encoder ? &data->src : &data->trg)->max_length,
            ".positions.max_length", "learned positions must exceed",
            encoder ? "data.src.max_length" : "data.trg.max_length");
@@ -259,7 +259,7 @@ static void check_model(struct check check)
 {
     const struct qkv_model_config *model = &check.config->model;
     bool recurrent = model->encoder.type == QKV_NETWORK_RECURRENT,
-         has_encoder = model->encoder.type != QKV_NETWORK_DECODER_ONLY;
+         has_encoder = qkv_sides_of(&check.config->data, model).has_encoder;
     bool same_type = model->encoder.type == model->decoder.type;
     check.section = "model";
     relate(&check, same_type, ".decoder.type", "must equal", ".encoder.type");
@@ -285,19 +285,20 @@ static void check_text(struct check check)
     const struct qkv_config *config = check.config;
     const struct qkv_stack_config *decoder = &config->model.decoder;
     const enum qkv_metric metric = config->training.early_stopping_metric;
-    bool is_only = decoder->type == QKV_NETWORK_DECODER_ONLY,
-         is_running = config->data.text == QKV_TEXT_RUNNING;
+    const struct qkv_sides sides = qkv_sides_of(&config->data, &config->model);
     check.section = "data";
-    if (config->data.text == QKV_TEXT_PAIRS) {
-        require(&check, !is_only, "model.decoder.type", ".text",
+    if (sides.has_source) {
+        require(&check, sides.has_encoder, "model.decoder.type", ".text",
                 "needs a text for a language model: set data.text to lines, paragraphs or running, or "
                 "model.decoder.type to transformer");
         return;
     }
-    need(&check, is_only, ".text", "model.decoder.type", " decoder_only: there is no source to encode");
+    need(&check, !sides.has_encoder, ".text", "model.decoder.type",
+         " decoder_only: there is no source to encode");
     need(&check, config->data.dev_share == 0 || !*config->data.dev, ".dev_share", ".dev", " to be empty");
-    need(&check, !is_running || config->data.trg.bpe_dropout <= 0, ".text", ".trg.bpe_dropout", " to be 0");
-    relate(&check, !is_running || config->data.context <= qkv_stack_max_length(decoder), ".context",
+    need(&check, !sides.runs_on || config->data.trg.bpe_dropout <= 0, ".text", ".trg.bpe_dropout",
+         " to be 0");
+    relate(&check, !sides.runs_on || config->data.context <= qkv_stack_max_length(decoder), ".context",
            "must not exceed", "model.decoder.positions.max_length");
     require(&check, metric <= QKV_METRIC_TOKEN_ACCURACY, "training.early_stopping_metric", ".text",
             "a language model has only loss, ppl and token_accuracy");
@@ -398,7 +399,7 @@ static void check_training(struct check check, bool ends)
 {
     const struct qkv_training_config *training = &check.config->training;
     const struct qkv_model_config *model = &check.config->model;
-    bool has_encoder = model->encoder.type != QKV_NETWORK_DECODER_ONLY;
+    bool has_encoder = qkv_sides_of(&check.config->data, model).has_encoder;
     bool drops = (has_encoder && drops_out(&model->encoder, false)) || drops_out(&model->decoder, true);
     check.section = "training";
     if (ends && !training->updates && !training->epochs)

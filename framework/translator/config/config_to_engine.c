@@ -22,6 +22,21 @@ struct qkv_attention_rule qkv_attention_rule_from_config(const struct qkv_model_
     };
 }
 
+struct qkv_sides qkv_sides_of(const struct qkv_data_config *data, const struct qkv_model_config *model)
+{
+    const bool is_own = model && model->network && *model->network; /* the program's */
+    struct qkv_sides sides = {.has_source = data->text == QKV_TEXT_PAIRS,
+                              .runs_on = data->text == QKV_TEXT_RUNNING,
+                              .attention = (1u << QKV_ATTENTION_KINDS) - 1};
+    if (!model) return sides;
+    const struct qkv_stack_config *decoder = &model->decoder;
+    sides.has_encoder = decoder->type != QKV_NETWORK_DECODER_ONLY;
+    if (!is_own && !sides.has_encoder) sides.attention = 1u << QKV_ATTENTION_DECODER;
+    if (!is_own && decoder->type == QKV_NETWORK_RECURRENT)
+        sides.attention = (decoder->attention.score != QKV_ATTENTION_SCORE_NONE) << QKV_ATTENTION_CROSS;
+    return sides;
+}
+
 int64_t qkv_stack_max_length(const struct qkv_stack_config *stack)
 {
     enum qkv_position_kind kind = stack->positions.type;

@@ -443,10 +443,10 @@ static struct qkv_ids sentence(const struct qkv_corpus_side *side, int64_t i)
 static void add_from(struct qkv_batch *batch, const struct qkv_corpus *corpus, int64_t i)
 {
     const struct qkv_ids source = sentence(&corpus->source, i), target = sentence(&corpus->target, i);
-    if (corpus->form == QKV_TEXT_RUNNING)
+    if (corpus->sides.runs_on)
         qkv_batch_add_window(batch, i, target);
     else
-        qkv_batch_add(batch, i, corpus->form == QKV_TEXT_PAIRS ? &source : NULL, &target);
+        qkv_batch_add(batch, i, corpus->sides.has_source ? &source : NULL, &target);
 }
 
 /* The pool that has batch i. */

@@ -108,7 +108,7 @@ static bool add_pair(struct qkv_corpus *corpus, const struct qkv_parallel_text *
     const struct qkv_corpus_options *options = &text->options;
     struct qkv_corpus_side *sides[2] = {&corpus->source, &corpus->target};
     int64_t index = corpus->count;
-    bool stores = !options->types_only, is_running = corpus->form == QKV_TEXT_RUNNING;
+    bool stores = !options->types_only, is_running = corpus->sides.runs_on;
     int64_t most = options->max_pairs, used = is_running && index ? corpus->target.start[1] : index;
     if (stores && most && (is_running ? used / corpus->context : used) >= most) return true;
     count_characters(corpus, text);
@@ -156,7 +156,7 @@ static enum qkv_status read_text(struct qkv_corpus *corpus, const char *path,
     while (complete && found && !(status = qkv_parallel_text_next(&text, &found, error)) && found)
         complete = add_pair(corpus, &text);
     corpus->read = text.read;
-    if (complete && !status && corpus->form != QKV_TEXT_PAIRS && !corpus->target.types.size)
+    if (complete && !status && !corpus->sides.has_source && !corpus->target.types.size)
         status = qkv_error_set(error, "%s: the file has no text", path);
     corpus->long_sources = text.long_one[0];
     corpus->long_targets = text.long_one[1];
@@ -171,8 +171,8 @@ enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
                                 struct qkv_error *error)
 {
     if (options.types_only) options.keep_raw = options.keep_words = false; /* there are no sentences */
-    *corpus =
-        (struct qkv_corpus){.types_only = options.types_only, .form = data->text, .context = data->context};
+    *corpus = (struct qkv_corpus){
+        .types_only = options.types_only, .sides = qkv_sides_of(data, NULL), .context = data->context};
     enum qkv_status status;
     bool no_merges = (data->src.level == QKV_LEVEL_BPE && !data->src.bpe) ||
                      (data->trg.level == QKV_LEVEL_BPE && !data->trg.bpe);
@@ -181,7 +181,7 @@ enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
             qkv_error_set(error, "%s: level bpe needs merges; qkv_corpus_merges learns or reads them", path);
     else if (options.key && !qkv_path_is_text(path))
         status = qkv_error_set(error, "%s: there is no such text: set %s to its path", path, options.key);
-    else if (qkv_is_prepared(path) && data->text == QKV_TEXT_PAIRS)
+    else if (qkv_is_prepared(path) && corpus->sides.has_source)
         status = qkv_prepared_open(corpus, path, data, options, error);
     else
         status = read_text(corpus, path, data, options, error);
@@ -255,7 +255,7 @@ enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vo
     if (corpus->encoded) return qkv_error_set(error, "the corpus is encoded already");
     if (corpus->types_only) return qkv_error_set(error, "a corpus of types only has no sentences to encode");
     if (corpus->prepared) return qkv_prepared_encode(corpus, source, target, error);
-    int64_t sources = corpus->form == QKV_TEXT_RUNNING ? 0 : corpus->count;
+    int64_t sources = corpus->sides.runs_on ? 0 : corpus->count;
     if (!encode_side(&corpus->source, sources, source) ||
         !encode_side(&corpus->target, corpus->count, target)) {
         qkv_corpus_release(corpus); /* one side may hold ids already, the other not */
@@ -264,7 +264,7 @@ enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vo
     corpus->encoded = true;
     uLong sum = side_checksum(&corpus->source, sources, crc32_z(0, NULL, 0));
     corpus->checksum = (uint32_t)side_checksum(&corpus->target, corpus->count, sum);
-    if (corpus->form != QKV_TEXT_RUNNING || divide(corpus)) return QKV_OK;
+    if (!corpus->sides.runs_on || divide(corpus)) return QKV_OK;
     qkv_corpus_release(corpus);
     return qkv_error_set(error, "out of memory");
 }
@@ -272,7 +272,7 @@ enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vo
 void qkv_corpus_resample(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch)
 {
     struct qkv_corpus_side *sides[2] = {&corpus->source, &corpus->target};
-    bool is_shifted = corpus->form == QKV_TEXT_RUNNING && corpus->tokens >= 2 * corpus->context;
+    bool is_shifted = corpus->tokens && corpus->tokens >= 2 * corpus->context;
     if (!corpus->encoded) return;
     corpus->resampled += sides[0]->dropout || sides[1]->dropout || is_shifted;
     if (is_shifted) {

@@ -60,12 +60,12 @@ struct qkv_parallel_text {
  * that does not exist has none. */
 static inline int64_t qkv_source_rows(const struct qkv_corpus *corpus, int64_t i)
 {
-    return corpus->source.start[i + 1] - corpus->source.start[i] + (corpus->form == QKV_TEXT_PAIRS);
+    return corpus->source.start[i + 1] - corpus->source.start[i] + (corpus->sides.has_source);
 }
 
 static inline int64_t qkv_target_rows(const struct qkv_corpus *corpus, int64_t i)
 {
-    return corpus->target.start[i + 1] - corpus->target.start[i] + (corpus->form != QKV_TEXT_RUNNING);
+    return corpus->target.start[i + 1] - corpus->target.start[i] + !corpus->sides.runs_on;
 }
 
 /* Reads and tokenises the next pair that options.drop_long does not drop; the first call opens the text. *found becomes false

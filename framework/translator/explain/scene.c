@@ -582,7 +582,7 @@ enum qkv_status qkv_explain_scene(const struct qkv_scene *scene, struct qkv_aren
         qkv_error_set(error, "%s%s", qkv_scene_place(scene, "run.path", arena), inner.message);
         return status;
     }
-    if (run.config.data.text != QKV_TEXT_PAIRS)
+    if (!run.sides.has_source)
         status = qkv_error_set(error, "%sis a language model, but a scene shows layers of a translator",
                                qkv_scene_place(scene, "run.path", arena));
     else

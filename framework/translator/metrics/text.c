@@ -387,7 +387,7 @@ enum qkv_bleu_tokenizer qkv_bleu_tokenizer_for(enum qkv_bleu_tokenizer tokenizer
                                                const struct qkv_corpus *corpus)
 {
     struct qkv_writing writing = {0};
-    if (corpus->form != QKV_TEXT_PAIRS) return tokenizer; /* there are no translations to compare */
+    if (!corpus->sides.has_source) return tokenizer; /* there are no translations to compare */
     for (int64_t i = 0; tokenizer == QKV_BLEU_AUTO && i < corpus->count; i++)
         qkv_writing_add(&writing, qkv_corpus_target(corpus, i));
     return tokenizer == QKV_BLEU_AUTO ? qkv_writing_tokenizer(&writing) : tokenizer;

@@ -101,6 +101,12 @@ static struct qkv_ids decoder_input(const struct qkv_attention_pair *pair)
     return (struct qkv_ids){pair->target.length - is_cut(pair), pair->target.ids};
 }
 
+/* A model without encoder may have no source. */
+static bool has_source(const struct qkv_model *model, const struct qkv_attention_pair *pair)
+{
+    return model->config.decoder.type != QKV_NETWORK_DECODER_ONLY || pair->source_tokens;
+}
+
 /* Refuses a sentence that is too long. The graph would refuse it, too, but could not name the sentence. */
 static enum qkv_status check_length(const struct qkv_model *model, const struct qkv_attention_pair *pair,
                                     struct qkv_error *error)
@@ -110,8 +116,7 @@ static enum qkv_status check_length(const struct qkv_model *model, const struct 
         pair->target.length >= INT32_MAX)
         return qkv_error_set(error, "invalid sentence: %lld source and %lld target tokens",
                              (long long)pair->source.length, (long long)pair->target.length);
-    int64_t source = pair->source.length + (pair->form == QKV_TEXT_PAIRS),
-            target = decoder_input(pair).length + 1;
+    int64_t source = pair->source.length + has_source(model, pair), target = decoder_input(pair).length + 1;
     bool long_source = source > qkv_stack_max_length(encoder),
          long_target = target > qkv_stack_max_length(decoder);
     if (!long_source && !long_target) return QKV_OK;
@@ -152,9 +157,9 @@ static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64
     }
     qkv_graph_reset(collector->graph);
     struct qkv_batch *batch = &collector->batch;
-    bool has_source = pairs[0].form == QKV_TEXT_PAIRS;
-    if (qkv_batch_make(batch, count, has_source ? source : NULL, target, error)) return QKV_INVALID;
-    for (int64_t i = 0; i < count && pairs[0].form == QKV_TEXT_RUNNING; i++)
+    if (qkv_batch_make(batch, count, has_source(collector->model, pairs) ? source : NULL, target, error))
+        return QKV_INVALID;
+    for (int64_t i = 0; i < count && pairs[0].runs_on; i++)
         batch->target_input[batch->target_start[i]] = QKV_END;
     if (!mask_sources(collector, count, pairs)) return qkv_no_memory(error);
     qkv_batch_shard(&collector->batch, 0, 1, &view);
@@ -178,19 +183,20 @@ static const char *const *with_special(struct qkv_arena *arena, const char *befo
     return all;
 }
 
-static bool name_tokens(struct qkv_arena *arena, const struct qkv_attention_pair *pair,
+static bool name_tokens(struct qkv_attention_collector *collector, const struct qkv_attention_pair *pair,
                         struct qkv_attention_report *report)
 {
+    struct qkv_arena *arena = &collector->arena;
     int64_t length = decoder_input(pair).length;
-    bool has_source = pair->form == QKV_TEXT_PAIRS, is_running = pair->form == QKV_TEXT_RUNNING;
     *report = (struct qkv_attention_report){
         .source = with_special(arena, NULL, pair->source_tokens, pair->source.length, "</s>"),
-        .source_length = has_source ? pair->source.length + 1 : 0,
-        .target_input = with_special(arena, is_running ? "</s>" : "<s>", pair->target_tokens, length, NULL),
+        .source_length = has_source(collector->model, pair) ? pair->source.length + 1 : 0,
+        .target_input =
+            with_special(arena, pair->runs_on ? "</s>" : "<s>", pair->target_tokens, length, NULL),
         .target_output = with_special(arena, NULL, pair->target_tokens, pair->target.length,
-                                      is_cut(pair) ? NULL
-                                      : is_running ? "…"
-                                                   : "</s>"),
+                                      is_cut(pair)    ? NULL
+                                      : pair->runs_on ? "…"
+                                                      : "</s>"),
         .target_length = length + 1,
     };
     return report->source && report->target_input && report->target_output;
@@ -299,8 +305,7 @@ enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector,
     qkv_arena_reset(&collector->arena);
     if (run_pass(collector, count, pairs, error)) return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
-        if (!name_tokens(&collector->arena, &pairs[i], &reports[i]) ||
-            !name_silent_heads(collector, &reports[i]))
+        if (!name_tokens(collector, &pairs[i], &reports[i]) || !name_silent_heads(collector, &reports[i]))
             return qkv_no_memory(error);
         if (fill_maps(collector, kinds, i, &reports[i], error)) return QKV_INVALID;
     }

@@ -27,7 +27,7 @@ struct qkv_text_translator *qkv_text_translator_open(const char *folder, const c
         free(t);
         return NULL;
     }
-    if (t->run.config.data.text != QKV_TEXT_PAIRS)
+    if (!t->run.sides.has_source)
         qkv_error_set(error, "%s: is a language model, which does not translate", folder);
     else if ((t->translator = qkv_translator_new(t->run.model, NULL, error)))
         return t;

@@ -307,6 +307,7 @@ static enum qkv_status read_parts(struct qkv_run *run, struct section *block, st
         !read_vocabulary(&run->target, &target) || !read_merges(run, 0, &merges[0]) ||
         !read_merges(run, 1, &merges[1]))
         return not_packed(error);
+    run->sides = qkv_sides_of(&run->config.data, &run->config.model);
     run->model = qkv_model_new(&run->config.model, run->source.size, run->target.size, QKV_FLOAT32, error);
     if (!run->model) return QKV_INVALID;
     return read_parameters(&run->model->parameters, &parameters) ? QKV_OK : not_packed(error);

@@ -391,6 +391,7 @@ static enum qkv_status open_parts(struct qkv_run *run, const char *checkpoint, e
     if (qkv_vocabulary_load(&run->source, source, error) || qkv_vocabulary_load(&run->target, target, error))
         return QKV_INVALID;
     if (qkv_run_merges(run->path, &run->config.data, run->bpe, error)) return QKV_INVALID;
+    run->sides = qkv_sides_of(&run->config.data, &run->config.model);
     run->model = qkv_model_new(&run->config.model, run->source.size, run->target.size, dtype, error);
     if (!run->model) return QKV_INVALID;
     struct qkv_parameters *parameters = &run->model->parameters;

@@ -161,7 +161,7 @@ int qkv_training_texts(const struct training *training, struct qkv_trained_text 
     const struct qkv_corpus *train = &training->train, *dev = &training->dev;
     const struct qkv_token_links *links = &training->links;
     int count = 0;
-    bool is_running = train->form == QKV_TEXT_RUNNING; /* the number of its windows depends on the epoch */
+    bool is_running = train->sides.runs_on; /* the number of its windows depends on the epoch */
     texts[count++] = (struct qkv_trained_text){
         "data.train", data->train, is_running ? train->tokens : train->count, qkv_corpus_checksum(train)};
     if (links->pairs)

@@ -78,8 +78,8 @@ enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *pat
     if (corpus->types_only) return qkv_error_set(error, "%s: a corpus of types only has no sentences", path);
     int64_t source = qkv_stack_max_length(&model->encoder), target = qkv_stack_max_length(&model->decoder);
     if (side_fits(corpus, &corpus->source, "source", path, source, "encoder", error)) return QKV_INVALID;
-    return side_fits(corpus, &corpus->target, corpus->form == QKV_TEXT_PAIRS ? "target" : "text", path,
-                     target, "decoder", error);
+    return side_fits(corpus, &corpus->target, corpus->sides.has_source ? "target" : "text", path, target,
+                     "decoder", error);
 }
 
 static bool make_slots(struct qkv_evaluator *e)
@@ -119,7 +119,7 @@ static enum qkv_status check_arguments(const struct qkv_model *model, const stru
 {
     const struct qkv_search_options search = qkv_search_options_from_config(testing);
     bool has_raw = corpus->source.raw_start && corpus->target.raw_start;
-    if (!corpus->encoded || (corpus->form == QKV_TEXT_PAIRS && !has_raw))
+    if (!corpus->encoded || (corpus->sides.has_source && !has_raw))
         return qkv_error_set(error,
                              "a corpus can be evaluated when it is encoded and was read with keep_raw");
     if (corpus->source.dropout || corpus->target.dropout)
@@ -443,9 +443,9 @@ enum qkv_status qkv_evaluator_run_references(struct qkv_evaluator *e, struct qkv
 enum qkv_status qkv_evaluator_run(struct qkv_evaluator *e, struct qkv_scores *scores, struct qkv_error *error)
 {
     struct qkv_scorer scorer = {.options = {.tokenizer = e->tokenizer}};
+    if (!e->corpus->sides.has_source) return qkv_evaluator_run_references(e, scores, error);
     enum qkv_status status = score_references(e, &scorer.counts, error);
-    if (!status && e->corpus->form != QKV_TEXT_PAIRS) *scores = qkv_scorer_scores(&scorer);
-    if (status || e->corpus->form != QKV_TEXT_PAIRS) return status;
+    if (status) return status;
     status = qkv_translator_run(e->translator, e->corpus->count, e->sources, e->batch_size, &e->search,
                                 &e->outputs, error);
     if (status || qkv_processes_rank(e->processes) > 0) {

@@ -69,7 +69,7 @@ static double unigram_loss(const struct training *training)
     const struct qkv_corpus_side *target = &training->train.target;
     int64_t sentences = training->train.count, words = target->start[sentences],
             classes = training->target.size;
-    int64_t ends = training->train.form == QKV_TEXT_RUNNING ? 0 : sentences; /* not among the ids */
+    int64_t ends = training->train.sides.runs_on ? 0 : sentences; /* not among the ids */
     int64_t *count = calloc((size_t)classes, sizeof *count);
     double loss = 0;
     if (!count) return (double)NAN;
@@ -136,7 +136,7 @@ void qkv_notice_update(struct training *training, double loss, int64_t tokens)
         "data.train %s",
         (long long)training->progress.update, mean, mean < notices->guessing ? "hardly" : "no",
         notices->guessing, at_early_end ? TRAIN_LONGER : "",
-        training->train.form == QKV_TEXT_PAIRS ? "belong together" : "are text");
+        training->train.sides.has_source ? "belong together" : "are text");
     say(training, &sentence);
 }
 

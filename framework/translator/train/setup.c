@@ -333,7 +333,7 @@ static enum qkv_status read_corpora(struct training *training, struct qkv_error 
 static void raise_length_limit(struct training *training)
 {
     const struct qkv_corpus *train = &training->train;
-    if (train->form != QKV_TEXT_PAIRS) return;
+    if (!train->sides.has_source) return;
     const int64_t *source = train->source.start, *target = train->target.start;
     double *limit = training->with_merges.testing.length_limit;
     limit[0] =
@@ -358,7 +358,7 @@ enum qkv_status qkv_train_prepare(const struct qkv_config *config, const char *f
     struct training training = {.config = config, .options = &options};
     const struct qkv_vocabulary *const loaded[2] = {&training.source, &training.target};
     const struct warm_start *from = &training.from;
-    if (config->data.text != QKV_TEXT_PAIRS)
+    if (!qkv_sides_of(&config->data, NULL).has_source)
         return qkv_error_set(
             error, "%s: a prepared corpus has sentence pairs, but data.text is %s: train from the text", file,
             qkv_text_form_name(config->data.text));

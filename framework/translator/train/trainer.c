@@ -119,7 +119,7 @@ static int64_t write_lines(struct training *training, int64_t number, int64_t wa
     struct written written = {.count = 0};
     const struct qkv_completion completion = {
         .model = training->model,
-        .runs_on = data->text == QKV_TEXT_RUNNING,
+        .runs_on = training->train.sides.runs_on,
         .window = data->context,
         .max_length = WRITTEN,
         .sampling = {true, 0.8, 0, 1, (uint64_t)training->progress.update},
@@ -144,7 +144,7 @@ static int64_t write_samples(struct training *training, int64_t wanted, const ch
                              struct qkv_arena *arena)
 {
     int64_t count = 0;
-    bool is_running = training->config->data.text == QKV_TEXT_RUNNING;
+    bool is_running = training->train.sides.runs_on;
     if (wanted > MAX_SAMPLES) wanted = MAX_SAMPLES;
     qkv_optimizer_swap_average(&training->optimizer, &training->model->parameters);
     if (is_running && wanted) count = write_lines(training, 0, wanted, lines, arena);
@@ -308,7 +308,7 @@ static void report_start(const struct training *training)
         .parameters = qkv_parameters_total(&training->model->parameters),
         .frozen = qkv_parameters_frozen(&training->model->parameters),
         .pairs = training->train.count,
-        .read = training->train.form == QKV_TEXT_RUNNING ? training->train.count : training->train.read,
+        .read = training->train.sides.runs_on ? training->train.count : training->train.read,
         .long_sources = training->train.long_sources,
         .long_targets = training->train.long_targets,
         .dev_pairs = training->dev.count,

@@ -259,9 +259,9 @@ struct qkv_attention_pair {
     bool unfinished;
     /* [source.length + 1], with </s>: tokens that attention must ignore; NULL: none */
     const bool *source_masked;
-    /* Of a language model, other than pairs, and the same for all pairs of a call: there is no source. The decoder reads the
-     * target after <s>, running text after the </s> of the line before */
-    enum qkv_text_form form;
+    /* Of a language model, whose pairs have no source_tokens: the decoder reads the target after the </s> of the line before,
+     * not after <s>; the same for all pairs of a call */
+    bool runs_on;
 };
 
 struct qkv_attention_collector;

@@ -238,6 +238,20 @@ struct qkv_config {
     struct qkv_testing_config testing;
 };
 
+/* What the texts and the model of a config have. Everything but the reader of the texts asks this, not data.text or the kind
+ * of network. */
+struct qkv_sides {
+    bool has_source;  /* sentence pairs; false: a text, for a language model */
+    bool runs_on;     /* that text is one: </s> ends its lines, not the text */
+    bool has_encoder; /* false: the decoder is the complete model */
+    unsigned
+        attention; /* the kinds that the model has, 1u << enum qkv_attention_kind; of a network of the program: all */
+};
+
+/* model NULL: describes the texts alone. */
+QKV_API struct qkv_sides qkv_sides_of(const struct qkv_data_config *data,
+                                      const struct qkv_model_config *model);
+
 /* The options of the engine's optimizer that a config chooses. */
 QKV_API struct qkv_optimizer_options
 qkv_optimizer_options_from_config(const struct qkv_training_config *training);

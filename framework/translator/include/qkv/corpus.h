@@ -190,9 +190,9 @@ struct qkv_corpus {
     int64_t long_targets; /* the same for the target side; a pair can count in both */
     bool encoded;
     struct qkv_corpus_side source, target;
-    /* data.text. Without pairs, all sources are empty. Of running text, sentences are windows once the corpus is encoded, and
-     * `target` has </s> before the first and after each line. */
-    enum qkv_text_form form;
+    /* Those of the texts. Without pairs, all sources are empty. Of running text, sentences are windows once the corpus is
+     * encoded, and `target` has </s> before the first and after each line. */
+    struct qkv_sides sides;
     int64_t context;           /* tokens of a window */
     int64_t characters, words; /* of all targets; each line end, or end of a sentence, is a character */
     /* private */

@@ -55,6 +55,7 @@ struct qkv_run {
     const char *path;         /* of the folder */
     const char *checkpoint;   /* path of the loaded file */
     struct qkv_config config; /* its data.src.bpe and data.trg.bpe are the merges of the run */
+    struct qkv_sides sides;   /* of config */
     struct qkv_vocabulary source, target;
     struct qkv_bpe *bpe[2]; /* of source and target; NULL: the level is not bpe */
     struct qkv_model *model;
