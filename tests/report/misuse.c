@@ -231,26 +231,3 @@ Test(misuse, words_and_links_out_of_range_are_refused)
         add_score((struct qkv_attention_words){0}, &(struct qkv_alignment){.links = &link, .count = 1}),
         "has no source word -1");
 }
-
-/* The terms of a number of the last of `count` steps are refused. */
-static void expect_no_terms(const struct qkv_step *steps, int64_t count, struct qkv_number number,
-                            const char *message)
-{
-    struct qkv_explanation made = {
-        .first_head = 1, .heads = 1, .layer_heads = 1, .step_count = count, .steps = steps};
-    struct qkv_terms terms;
-    expect_refusal_with(qkv_explanation_terms(&made, &number, &arena, &terms, &error), message);
-    cr_expect_eq(terms.count, 0);
-}
-
-Test(misuse, terms_need_a_number_and_a_head_that_are_there)
-{
-    const struct qkv_step steps[2] = {STEP_OF("x", 1, 1, weights, ),
-                                      STEP_OF("y", 1, 2, weights, .from = {"x"}, .rule = QKV_STEP_RULE_JOIN)};
-    const int64_t wrong[][3] = {{1, 0, 0}, {-1, 0, 0}, {0, 1, 0}, {0, 0, 2}, {0, 0, -1}};
-    for (int i = 0; i < 5; i++)
-        expect_no_terms(steps, 2, (struct qkv_number){&steps[1], wrong[i][0], wrong[i][1], wrong[i][2]},
-                        "step y has no number");
-    expect_no_terms(steps, 2, (struct qkv_number){&steps[1], 0, 0, 1},
-                    "column 1 of step y is of head 2, which step x does not have");
-}

@@ -30,7 +30,7 @@ PageTest(page_accessible, fits_the_window)
         /* All numbers of a sum are in its panel, also those as long as any. */
         for (int k = 0; k < 2; k++) {
             const char *step = k ? "weights" : "queries";
-            run_script("showSum(stepOf('%s'), 1, 0)", step);
+            run_script("change({ number: { name: '%s', row: 1, column: 0 } })", step);
             wait_until("isSettled() && state.terms?.of.name === '%s'", step);
             run_script("change({ terms: { ...state.terms, terms: state.terms.terms.map(([name], i) => "
                        "['zeppelinszeppelins', -11.4778 - i / 8, isSoftmax({ name: state.terms.of.name }) ? "

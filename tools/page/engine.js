@@ -1,6 +1,6 @@
 // The worker: runs the engine, a WebAssembly module, so that the page never waits for it. Everything here moves bytes; all numbers are
 // computed by the engine. Messages in: {engine, model, snapshots, holdsScenes} once, then what the page asks for. Messages out: {ready},
-// then {sequence, view, walk, terms}, a view and a walk only when they have changed, or {sequence, error}. A second worker trains
+// then {sequence, view, walk}, a view and a walk only when they have changed, or {sequence, error}. A second worker trains
 // a model of its own: see train.
 'use strict';
 
@@ -116,19 +116,8 @@ async function viewOf({ scene, seed, source, own, beam, choice, silent, silentWo
     return call('page_force', [source.trim() && source, own ?? '']); // as qkv translate: no words give none
 }
 
-// The terms of a number of the walk; null: a shorter sentence does not have the number any more.
-function termsOf(number) {
-    try {
-        const { term_names: names, terms, result: [value, sum] } = call('page_terms', [], ...number);
-        return { value, sum, terms: names.map((name, i) => [name, ...terms.subarray(3 * i, 3 * i + 3)]) };
-    } catch (error) {
-        if (error instanceof Refused) return null;
-        throw error;
-    }
-}
-
 // What a request asks for beyond what was sent last, or all of it if the page has dropped that (isAgain).
-async function answerTo({ sequence, walk, number, isAgain, ...asked }) {
+async function answerTo({ sequence, walk, isAgain, ...asked }) {
     const answer = { sequence }, key = JSON.stringify(asked);
     if (isAgain || key !== shown) {
         shown = walked = null;
@@ -140,7 +129,6 @@ async function answerTo({ sequence, walk, number, isAgain, ...asked }) {
         answer.walk = holdsScenes ? answer.view : call('page_walk', [], ...walk);
         walked = String(walk);
     }
-    if (walk && number) answer.terms = termsOf(number);
     return answer;
 }
 

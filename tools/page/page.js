@@ -28,7 +28,7 @@ function startWorker(receive, failed, data) {
 function ask() {
     const { scene, seed, source, own, beam, choice } = state;
     waiting = { scene, seed, source, own, beam, choice, silent: silentHeads(), silentWords: silentWords(), moment: engineMoment(),
-        walk: wantedWalk(), number: wantedNumber(), sequence: ++sequence };
+        walk: wantedWalk(), sequence: ++sequence };
     document.body.classList.add('waiting');
     sendNext();
 }
@@ -49,9 +49,7 @@ function receive(answer) {
         document.body.classList.toggle('waiting', Boolean(answer.error));
         showMessage(answer.error ?? '');
         if (answer.view) showView(readView(answer.view));
-        const terms = answer.terms && state.number ? { ...answer.terms, of: state.number } : null;
-        if (answer.walk) change({ walk: readWalk(answer.walk), terms });
-        else if (!answer.error) change({ terms });
+        if (answer.walk) change({ walk: readWalk(answer.walk) });
     } else if (waiting) waiting.isAgain = true; // the answer is dropped, so the engine may not rely on it
     sendNext();
 }

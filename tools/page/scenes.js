@@ -24,7 +24,7 @@ function showScene() {
 // ---- what one does ----
 
 function goToScene(scene, seed) {
-    go({ scene, seed, number: null, terms: null, cell: null, hover: null, held: null });
+    go({ scene, seed, number: null, cell: null, hover: null, held: null });
 }
 
 // A seed that is easy to read and to pass on.

@@ -222,7 +222,7 @@ function onText(field, typed) {
 }
 
 document.addEventListener('keydown', event => {
-    if (event.key === 'Escape' && !event.isComposing) change({ hover: null, held: null, cell: null, number: null, terms: null });
+    if (event.key === 'Escape' && !event.isComposing) change({ hover: null, held: null, cell: null, number: null });
 });
 
 // ---- what the engine says ----

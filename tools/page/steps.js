@@ -1,5 +1,5 @@
 // Step by step: each matrix between the words and the chosen word, for the selected head. Colour first; pointing at a cell
-// gives its number, a click the sum that made it. The engine computes everything; see module/explain.c.
+// gives its number, a click the sum that made it. The engine computes the numbers; see module/explain.c.
 'use strict';
 
 // ---- what steps are for ----
@@ -97,14 +97,17 @@ let shownScale = null; // the scale of text that they have
 
 // ---- what the engine says ----
 
+// How the numbers of a step follow from those of others: enum qkv_step_rule of report/steps.h.
+const RULES = [null, 'product', 'rowProduct', 'sum', 'scale', 'softmax', 'join'];
+
 function readWalk(answer) {
     const words = answer.step_words[Symbol.iterator](), take = count => Array.from({ length: count }, () => words.next().value);
     let offset = 0;
     return answer.step_names.map((name, i) => {
-        const [heads, rows, columns, content, hasTerms, hasRows, hasColumns] = answer.steps.subarray(7 * i, 7 * i + 7);
+        const [heads, rows, columns, content, hasRows, hasColumns, rule, ...from] = answer.steps.subarray(10 * i, 10 * i + 10);
         const size = Math.max(1, heads) * rows * columns;
         const step = { name, index: i, title: answer.step_titles[i], formula: answer.step_formulas[i], note: answer.step_notes[i],
-            heads, rows, columns, content, hasTerms, rowNames: hasRows ? take(rows) : null, columnNames: hasColumns ? take(columns) : null,
+            heads, rows, columns, content, rule: RULES[rule], from, factor: answer.step_factors[i], rowNames: hasRows ? take(rows) : null, columnNames: hasColumns ? take(columns) : null,
             values: answer.step_values.subarray(offset, offset + size) };
         offset += size;
         return step;
@@ -118,13 +121,6 @@ function wantedWalk() {
     return state.isWalking && head ? [KINDS.indexOf(head.kind), head.layer] : null;
 }
 
-// The number whose sum is shown, as the engine counts: [step, head, row, column].
-function wantedNumber() {
-    const step = state.number && state.walk?.find(({ name }) => name === state.number.name);
-    if (!step || state.number.row >= step.rows || state.number.column >= step.columns) return null;
-    return [step.index, matrixOf(step), state.number.row, state.number.column];
-}
-
 // Which matrix of a step belongs to the selected head; heads of keys and values may be shared.
 function matrixOf(step) {
     const head = selectedHead();
@@ -133,8 +129,37 @@ function matrixOf(step) {
     return Math.floor((head.head - 1) * step.heads / count);
 }
 
-function valueAt(step, row, column) {
-    return step.values[(matrixOf(step) * step.rows + row) * step.columns + column];
+function valueAt(step, row, column, matrix = matrixOf(step)) {
+    return step.values[(matrix * step.rows + row) * step.columns + column];
+}
+
+// The terms of a number of a step: [name, x, y, value], where the value is x y; of a softmax exp(x), divided by that of the greatest x.
+function makeTerms(step, row, column) {
+    const [x, y, z] = step.from.map(index => state.walk[index]), term = (name, a, b = 1, value = a * b) => [name, a, b, value];
+    const ofColumns = makeTerm => Array.from({ length: x.columns }, (_, k) => makeTerm(x.columnNames?.[k] ?? String(k + 1), valueAt(x, row, k), k));
+    const made = {
+        product: () => [...ofColumns((name, a, k) => term(name, a, valueAt(y, k, column))), ...(z ? [term(z.title, valueAt(z, 0, column))] : [])],
+        rowProduct: () => ofColumns((name, a, k) => term(name, a, valueAt(y, column, k))),
+        sum: () => [x, y].filter(Boolean).map(added => term(added.title, valueAt(added, row, column))),
+        scale: () => [term(x.title, valueAt(x, row, column), step.factor)],
+        softmax: () => {
+            const greatest = Math.max(...ofColumns((name, a) => a));
+            return ofColumns((name, a) => term(name, a, 1, Math.exp(a - greatest))).filter(([, a]) => Number.isFinite(a));
+        },
+        join: () => {
+            const head = Math.floor(column / x.columns), number = valueAt(x, row, column % x.columns, head);
+            return [term(`Z_${head + 1}`, number, number && !valueAt(step, row, column) ? 0 : 1)]; // a silent head counts as 0
+        },
+    };
+    return step.rule && Number.isFinite(valueAt(step, row, column)) ? made[step.rule]() : [];
+}
+
+// The sum behind the number that was chosen; null: there is none, as a shorter sentence may have no such number.
+function makeSum() {
+    const step = state.number && state.walk?.find(({ name }) => name === state.number.name);
+    if (!step || state.number.row >= step.rows || state.number.column >= step.columns) return null;
+    const { row, column } = state.number, terms = makeTerms(step, row, column);
+    return { of: state.number, value: valueAt(step, row, column), sum: terms.reduce((sum, term) => sum + term[3], 0), terms };
 }
 
 // ---- drawing ----
@@ -227,11 +252,6 @@ function isSame(names, words) {
     return names !== null && names.length === words.length && names.every((name, i) => name === words[i]);
 }
 
-function showSum(step, row, column) {
-    change({ number: { name: step.name, row, column } });
-    ask();
-}
-
 // ---- the section ----
 
 // In scenes, whose matrices are small, cells have room for their numbers.
@@ -259,7 +279,7 @@ function makeMatrix(step) {
     numbers.style.cssText = `grid-template-columns:repeat(${step.columns},${width}px);grid-auto-rows:${height}px`;
     const box = make('div', { className: 'step-cells', tabIndex: 0, role: 'application', 'data-test': `cells-${step.name}` }, canvas, numbers, mark);
     const at = { row: 0, column: 0 };
-    box.setAttribute('aria-label', `${step.title}, ${step.rows} by ${step.columns} numbers. Arrows move${step.hasTerms ? ', Enter shows the sum behind a number' : ''}.`);
+    box.setAttribute('aria-label', `${step.title}, ${step.rows} by ${step.columns} numbers. Arrows move${step.rule ? ', Enter shows the sum behind a number' : ''}.`);
     const pointTo = (row, column) => {
         at.row = Math.max(0, Math.min(step.rows - 1, row));
         at.column = Math.max(0, Math.min(step.columns - 1, column));
@@ -273,12 +293,12 @@ function makeMatrix(step) {
     box.addEventListener('pointerleave', unlight);
     box.addEventListener('click', event => {
         place(event);
-        showSum(step, at.row, at.column);
+        change({ number: { name: step.name, ...at } });
     });
     box.addEventListener('focus', () => pointTo(at.row, at.column));
     box.addEventListener('keydown', event => {
         const [down, right] = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key] ?? [0, 0];
-        if (event.key === 'Enter') showSum(step, at.row, at.column);
+        if (event.key === 'Enter') change({ number: { name: step.name, ...at } });
         else if (!down && !right) return;
         event.preventDefault();
         pointTo(at.row + down, at.column + right);
@@ -314,7 +334,7 @@ function showSteps() {
 }
 
 element('steps').addEventListener('toggle', () => {
-    change({ isWalking: element('steps').open, number: null, terms: null });
+    change({ isWalking: element('steps').open, number: null });
     writeAddress(false);
 });
 
@@ -330,12 +350,13 @@ onChange('head isWalking view', () => {
     const wanted = JSON.stringify(wantedWalk());
     if (wanted === asked) return;
     asked = wanted;
-    change({ number: null, terms: null });
+    change({ number: null });
     ask();
 });
 onChange('walk head isWalking isDark colors', showSteps);
 onChange('hover cell', lightRows);
-onChange('walk terms', showTerms);
+onChange('walk head number', () => change({ terms: makeSum() }));
+onChange('terms', showTerms);
 
 // ---- the sum behind a number: its products, or, of a weight, what softmax did with its row ----
 
@@ -362,7 +383,7 @@ function seenColumns({ columns }, row) {
 
 function sumTitle(step, { of: { row, column }, value, sum, terms }, own) {
     const name = placeText(step, row, column);
-    if (!terms.length) return step.hasTerms ? `${name}: ${numberText(value)}` : `${name}: ${numberText(value)} is no sum of earlier numbers.`;
+    if (!terms.length) return step.rule ? `${name}: ${numberText(value)}` : `${name}: ${numberText(value)} is no sum of earlier numbers.`;
     if (own) return `${name}: ${numberText(value)} = ${numberText(own[3])} / ${numberText(sum)}, the sum of these powers:`;
     if (isSoftmax(step)) return `${name} is masked: weight 0. The others are shares of the sum of these powers:`;
     return `${name}: ${numberText(value)} is ${terms.length === 1 ? 'made from one number' : `the sum of ${terms.length} terms, the greatest first`}:`;
@@ -395,7 +416,7 @@ function showTerms() {
     const rows = isPowers ? softmaxRows(step, state.terms) : productRows(terms);
     const close = make('button', { type: 'button', textContent: '×', 'aria-label': 'close the sum', 'data-test': 'close-terms' });
     close.addEventListener('click', () => {
-        change({ number: null, terms: null });
+        change({ number: null });
         element('step-list').querySelector(`[data-test="cells-${step.name}"]`).focus({ preventScroll: true });
     });
     box.replaceChildren(close, make('p', { textContent: sumTitle(step, state.terms, own), 'data-test': 'terms-title' }), make('p', { className: 'formula', textContent: step.formula }),

@@ -57,28 +57,6 @@ struct qkv_step {
     double factor;       /* of QKV_STEP_RULE_SCALE; otherwise 0 */
 };
 
-/* One number of a step. */
-struct qkv_number {
-    const struct qkv_step *step; /* only its name is used, to find the step of the explanation */
-    int64_t head, row, column;   /* from 0; head 0 for a step without heads */
-};
-
-/* One term of the sum that a number of a step consists of. */
-struct qkv_term {
-    const char *name; /* what the index stands for: a word, a component from 1, or the step of the term */
-    double x, y;      /* the numbers of X and Y; y is 1 where the rule has no factor Y */
-    double value;     /* x y; of a softmax exp(x), divided by that of the greatest x */
-};
-
-/* A number of a step, and the sum that it was computed from. */
-struct qkv_terms {
-    double value; /* the number itself; -INFINITY: a masked score */
-    int64_t count;
-    /* [count], in the order of the sum; NULL: the step's rule is QKV_STEP_RULE_NONE */
-    const struct qkv_term *terms;
-    double sum; /* of the terms: the value up to rounding; of a softmax, the divisor of each term */
-};
-
 /* The steps through one attention layer. */
 struct qkv_explanation {
     const char *title; /* NULL or "": none */
@@ -96,13 +74,6 @@ struct qkv_explanation {
 
 /* Returns the step of that name; NULL if there is none. */
 const struct qkv_step *qkv_explanation_step(const struct qkv_explanation *explanation, const char *name);
-
-/* Finds the terms of a number. They are in the arena. A softmax has a term for each number of its row that is not masked.
- * Fails when there is no such number, for a number of joined heads whose head
- * qkv_explanation_select_head has removed, and when memory runs out. After a failure terms->count is 0. */
-enum qkv_status qkv_explanation_terms(const struct qkv_explanation *explanation,
-                                      const struct qkv_number *number, struct qkv_arena *arena,
-                                      struct qkv_terms *terms, struct qkv_error *error);
 
 /* Removes all heads but one from the steps; copies them into the arena. `head` counts from 1;
  * QKV_ATTENTION_BEST (qkv/attention_map.h) means the head whose weights agree best with the mean of

@@ -9,8 +9,9 @@
 #include <string.h>
 
 /* Integers that describe a step: heads, rows, columns; whether it holds attention weights or probabilities (1), token ids
- * (2) or other numbers (0); whether terms make its numbers; whether its rows and columns have names. */
-enum { STEP_INTEGERS = 7 };
+ * (2) or other numbers (0); whether its rows and columns have names; the rule by which its numbers follow from those of steps X,
+ * Y and Z, and the indices of these, -1: none. */
+enum { STEP_INTEGERS = 10 };
 
 static struct qkv_arena arena; /* of the walk */
 static struct qkv_explanation explanation;
@@ -26,6 +27,13 @@ static int content_of(const struct qkv_step *step)
 {
     if (step->content == QKV_STEP_WEIGHTS || !strcmp(step->name, "probabilities")) return 1;
     return step->content == QKV_STEP_TOKENS ? 2 : 0;
+}
+
+/* The index of a step of that name; -1: none. */
+static int32_t index_of(const char *name)
+{
+    const struct qkv_step *step = name ? qkv_explanation_step(&explanation, name) : NULL;
+    return step ? (int32_t)(step - explanation.steps) : -1;
 }
 
 /* Appends names to a list of texts. */
@@ -55,17 +63,17 @@ static void give_steps(void)
     const int64_t count = explanation.step_count;
     const char **texts = page_sure(qkv_arena_allocate(&arena, (size_t)(4 * count) * sizeof *texts));
     int32_t *integers = page_integers("steps", count * STEP_INTEGERS);
+    double *factors = page_doubles("step_factors", count);
     int64_t values = 0;
     for (int64_t i = 0; i < count; i++) {
         const struct qkv_step *step = &explanation.steps[i];
-        const int32_t of[STEP_INTEGERS] = {(int32_t)step->heads,
-                                           (int32_t)step->rows,
-                                           (int32_t)step->columns,
-                                           content_of(step),
-                                           step->rule != QKV_STEP_RULE_NONE,
-                                           step->row_names != NULL,
-                                           step->column_names != NULL};
+        const int32_t of[STEP_INTEGERS] = {(int32_t)step->heads,    (int32_t)step->rows,
+                                           (int32_t)step->columns,  content_of(step),
+                                           step->row_names != NULL, step->column_names != NULL,
+                                           (int32_t)step->rule,     index_of(step->from[0]),
+                                           index_of(step->from[1]), index_of(step->from[2])};
         memcpy(integers + i * STEP_INTEGERS, of, sizeof of);
+        factors[i] = step->factor;
         texts[i] = step->name;
         texts[count + i] = step->title;
         texts[2 * count + i] = step->formula;
@@ -95,28 +103,6 @@ int EXPORT(page_walk)(int kind, int layer)
                           &page_error))
         return QKV_INVALID;
     give_steps();
-    return QKV_OK;
-}
-
-/* Finds the terms of a number of the walk; all are counted from 0. */
-int EXPORT(page_terms)(int step, int head, int row, int column)
-{
-    struct qkv_arena term_arena = {0};
-    struct qkv_terms terms;
-    if (step < 0 || step >= explanation.step_count)
-        return qkv_error_set(&page_error, "there is no step %d", step);
-    const struct qkv_number number = {&explanation.steps[step], head, row, column};
-    if (qkv_explanation_terms(&explanation, &number, &term_arena, &terms, &page_error)) return QKV_INVALID;
-    const char **names = page_sure(qkv_arena_allocate(&term_arena, (size_t)terms.count * sizeof *names));
-    double *numbers = page_doubles("terms", 3 * terms.count), *result = page_doubles("result", 2);
-    for (int64_t i = 0; i < terms.count; i++) {
-        const struct qkv_term *term = &terms.terms[i];
-        names[i] = term->name;
-        memcpy(numbers + 3 * i, (const double[]){term->x, term->y, term->value}, 3 * sizeof *numbers);
-    }
-    page_texts("term_names", terms.count, names);
-    memcpy(result, (const double[]){terms.value, terms.sum}, 2 * sizeof *result);
-    qkv_arena_release(&term_arena);
     return QKV_OK;
 }
 
