@@ -295,36 +295,8 @@ static void expect_rounding_before_flushing(void)
     layer_release(&layer);
 }
 
-static void expect_bfloat16(const char *way)
-{
-    choose(way);
-    expect_rounding_before_flushing();
-    expect_definition(QKV_PRECISION_BFLOAT16);
-    expect_extremes(100);
-}
-
-Test(narrow_products, have_the_bits_of_their_definition_by_float32)
-{
-    expect_bfloat16("float32");
-}
-
-Test(narrow_products, have_the_bits_of_their_definition_by_vdpbf16ps)
-{
-    expect_bfloat16("vdpbf16ps");
-}
-
-Test(narrow_products, have_the_bits_of_their_definition_by_amx)
-{
-    expect_bfloat16("amx");
-}
-
-Test(narrow_products, have_the_bits_of_their_definition_in_int8)
-{
-    expect_definition(QKV_PRECISION_INT8);
-}
-
 /* Rounding, and what is too small or too large for it. */
-Test(narrow_products, corner_cases_are_the_same_with_every_kernel)
+static void expect_corner_cases(void)
 {
     static const uint32_t corners[] = {
         0x00000000, 0x80000000, 0x00000001, 0x807fffff, 0x00800000, 0x80800000, 0x00ffffff,
@@ -345,6 +317,35 @@ Test(narrow_products, corner_cases_are_the_same_with_every_kernel)
         setenv("QKV_KERNELS", VARIANTS[v], 1);
         check_forward(&layer, NULL, NULL);
     }
+}
+
+static void expect_bfloat16(const char *way)
+{
+    choose(way);
+    expect_rounding_before_flushing();
+    expect_definition(QKV_PRECISION_BFLOAT16);
+    expect_extremes(100);
+    expect_corner_cases();
+}
+
+Test(narrow_products, have_the_bits_of_their_definition_by_float32)
+{
+    expect_bfloat16("float32");
+}
+
+Test(narrow_products, have_the_bits_of_their_definition_by_vdpbf16ps)
+{
+    expect_bfloat16("vdpbf16ps");
+}
+
+Test(narrow_products, have_the_bits_of_their_definition_by_amx)
+{
+    expect_bfloat16("amx");
+}
+
+Test(narrow_products, have_the_bits_of_their_definition_in_int8)
+{
+    expect_definition(QKV_PRECISION_INT8);
 }
 
 Test(narrow_products, infinity_and_nan_are_not_hidden)

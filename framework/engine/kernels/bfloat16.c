@@ -153,23 +153,23 @@ static inline __attribute__((always_inline)) vector add_product(vector sum, unit
 }
 
 #        define KEPT(x) (x)
-#        define FLUSHING_TILE(rows)                                                                          \
-            TILE(rows, flushing, , add_product, KEPT)                                                        \
-            static void with_flushing_##rows(int64_t steps, const unit *a, int64_t stride, const unit *b,    \
+#        define FLUSHING_TILE(rows, name, target, add)                                                       \
+            TILE(rows, name, target, add, KEPT)                                                              \
+            static void with_##name##_##rows(int64_t steps, const unit *a, int64_t stride, const unit *b,    \
                                              real *sums, int64_t ld)                                         \
             {                                                                                                \
                 unsigned mode = _mm_getcsr();                                                                \
                 _mm_setcsr(mode | FLUSH_TO_ZERO);                                                            \
-                flushing_##rows(steps, a, stride, b, sums, ld);                                              \
+                name##_##rows(steps, a, stride, b, sums, ld);                                                \
                 _mm_setcsr(mode);                                                                            \
             }
 #        ifdef __AVX512F__
-FLUSHING_TILE(6)
+FLUSHING_TILE(6, flushing, , add_product)
 #        else
-FLUSHING_TILE(3)
+FLUSHING_TILE(3, flushing, , add_product)
 #        endif
-FLUSHING_TILE(2)
-FLUSHING_TILE(1)
+FLUSHING_TILE(2, flushing, , add_product)
+FLUSHING_TILE(1, flushing, , add_product)
 static const struct method by_float32 = {NULL,
                                          STEP,
                                          1,
@@ -286,16 +286,17 @@ static inline __attribute__((always_inline)) WITH_BFLOAT16 vector add_pair(vecto
     return (vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b);
 }
 
-TILE(6, by_pairs, WITH_BFLOAT16, add_pair, KEPT)
-TILE(2, by_pairs, WITH_BFLOAT16, add_pair, KEPT)
-TILE(1, by_pairs, WITH_BFLOAT16, add_pair, KEPT)
+/* vdpbf16ps flushes in any mode; the additions of its sums do not. */
+FLUSHING_TILE(6, by_pairs, WITH_BFLOAT16, add_pair)
+FLUSHING_TILE(2, by_pairs, WITH_BFLOAT16, add_pair)
+FLUSHING_TILE(1, by_pairs, WITH_BFLOAT16, add_pair)
 static const struct method by_vdpbf16ps = {"vdpbf16ps",
                                            PAIRS,
                                            1,
                                            PAIR_STRIDE,
                                            round_row_by_four,
                                            zip_step_by_four,
-                                           {{6, by_pairs_6}, {2, by_pairs_2}, {1, by_pairs_1}},
+                                           {{6, with_by_pairs_6}, {2, with_by_pairs_2}, {1, with_by_pairs_1}},
                                            NULL,
                                            NULL};
 
