@@ -390,7 +390,7 @@ static void print_json(const struct evaluation *e)
     scorer_json(&e->scorer, object);
     const struct qkv_score_counts *counts = &e->scorer.counts;
     if (!e->run.sides.has_source)
-        JSON_NUMBERS(object, {"bits_per_character", qkv_bits_per(counts, counts->characters)},
+        JSON_NUMBERS(object, {QKV_BITS_PER_CHARACTER, qkv_bits_per(counts, counts->characters)},
                      {"bits_per_word", qkv_bits_per(counts, counts->words)});
     if (step) cJSON_AddItemToObject(object, "by_length", classes_json(e));
     if (e->alignment.count) cJSON_AddItemToObject(object, "alignment", alignment_json(&e->alignment));

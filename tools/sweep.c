@@ -515,11 +515,6 @@ static enum qkv_status plan_config(struct sweep *sweep, const struct grid *grid,
 {
     struct qkv_config config;
     if (read_config(&config, &sweep->arena, file, &settings)) return QKV_INVALID;
-    if (!qkv_sides_of(&config.data, NULL).has_source)
-        return (enum qkv_status)print_error(
-            "%s: is for a language model, which this command does not compare "
-            "yet: train each with qkv train -s KEY=VALUE",
-            file);
     const char *prefix = is_alone ? "" : config.name;
     if (!sweep->folder)
         sweep->folder = is_alone ? TEXT_IN(&sweep->arena, "runs/%s-sweep", config.name) : "runs/sweep";

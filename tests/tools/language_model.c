@@ -84,7 +84,6 @@ Test(language_model, other_commands_refuse_it)
     static const char *const COMMANDS[] = {
         "translate run",         "heads run pairs.tsv", "film run 'the'",
         "explain run 'the cat'", "align run pairs.tsv", "page run",
-        "compare run run",
     };
     enter_text("refusals");
     run_ok("qkv train c.yaml -q -s training.updates=1 && printf 'a\tb\n' >pairs.tsv");
@@ -94,9 +93,6 @@ Test(language_model, other_commands_refuse_it)
         cr_expect_not_null(strstr(outcome.error, "run: is a language model, which "), "%s: %s", COMMANDS[i],
                            outcome.error);
     }
-    struct outcome sweep = run("qkv sweep c.yaml -o sweep");
-    cr_expect(fails(sweep, 2, "c.yaml: is for a language model, which this command does not compare yet"));
-    cr_expect_neq(access("sweep", F_OK), 0, "nothing is trained in vain");
     cr_assert_eq(run("qkv inspect run").exit_code, 0);
     cr_assert_str_eq(run_ok("echo 'the cat' | qkv tokenize run"), "t h e ▁ c a t\n");
 }
@@ -216,6 +212,28 @@ Test(language_model, evaluate_gives_bits)
     cr_assert_float_eq(sum, -46 * loss, 0.01);
     cr_assert_eq(run("qkv evaluate run test.txt --beam 2").exit_code, 2);
     cr_assert_eq(run("qkv evaluate run test.txt --links test.txt").exit_code, 2);
+}
+
+/* Runs, their validations and an evaluation, by perplexity and bits per character; the dev part is a test of its own. */
+Test(language_model, sweep_and_compare_show_bits)
+{
+    enter_text("compare");
+    run_ok("qkv sweep c.yaml -g model.decoder.num_heads=1,2 -q -o sweep && qkv train c.yaml -q && "
+           "qkv evaluate run text.txt --json >a.json");
+    const char *table = read_file("sweep/comparison.md", &(size_t){0});
+    cr_assert_not_null(strstr(table, "| text.txt (dev): perplexity | text.txt (dev): bits per character |"),
+                       "%s", table);
+    cr_assert_null(strstr(table, "BLEU"), "%s", table);
+    table = run_ok("qkv compare 'sweep/num_heads=2,seed=42' run a.json -o t.tsv >/dev/null; cat t.tsv");
+    cr_assert_not_null(strstr(table, "\ttext.txt: bits per character\n"), "%s", table);
+    double bits[2], whole;
+    cr_assert_eq(sscanf(strchr(table, '\n') + 1, "%*s\t%*f\t%*f\t%*f\t%lf", &bits[0]), 1, "%s", table);
+    cr_assert_eq(sscanf(strchr(strchr(table, '\n') + 1, '\n') + 1, "%*s\t%*f\t%*f\t%*f\t%lf\t%*f\t%lf",
+                        &bits[1], &whole),
+                 2, "%s", table);
+    cr_assert_float_eq(bits[0], bits[1], 1e-9, "the same training");
+    cJSON *evaluation RELEASED(free_json) = cJSON_Parse(read_file("a.json", &(size_t){0}));
+    cr_assert_float_eq(whole, cJSON_GetObjectItem(evaluation, "bits_per_character")->valuedouble, 5e-5);
 }
 
 /* ---- init ---- */

@@ -1,7 +1,7 @@
 /* qkv compare: compares several runs, in a table and in a chart of accuracy by sentence length. */
 #include "compare.h"
 #include "config.h"
-#include "open_run.h"
+#include "metrics/metric.h"
 #include "text_notes.h"
 
 #include "draw/chart.h"
@@ -36,10 +36,10 @@ static const char *text_of(const cJSON *evaluation, const char *key)
 
 static bool is_evaluation(const cJSON *file)
 {
-    static const char *const numbers[] = {"parameters", "sentences", "sequence_accuracy", "token_accuracy",
+    static const char *const numbers[] = {"parameters", "sentences", "token_accuracy", "sequence_accuracy",
                                           "bleu"};
     bool good = text_of(file, "run") && text_of(file, "test");
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+    for (int i = 0; i < (cJSON_HasObjectItem(file, QKV_BITS_PER_CHARACTER) ? 3 : 5); i++)
         good = good && !isnan(evaluation_number(file, numbers[i]));
     const cJSON *class;
     cJSON_ArrayForEach(class, cJSON_GetObjectItemCaseSensitive(file, "by_length"))
@@ -153,6 +153,7 @@ static enum qkv_status add_to_run(struct comparison *c, const char *path, const 
             path, run->name, c->test[test].path);
     run->evaluation[test] = file;
     c->test[test].aligned = c->test[test].aligned || !isnan(evaluation_alignment_error(file));
+    c->test[test].is_text = c->test[test].is_text || cJSON_HasObjectItem(file, QKV_BITS_PER_CHARACTER);
     c->test[test].of_training = c->test[test].of_training || !isnan(evaluation_number(file, "update"));
     return QKV_OK;
 }
@@ -210,9 +211,7 @@ static enum qkv_status read_checkpoint(struct comparison *c, const char *path, s
     if (!qkv_path_exists(TEXT_IN(&c->arena, "%s/" QKV_RUN_LAST, path)) &&
         !qkv_path_exists(TEXT_IN(&c->arena, "%s/" QKV_RUN_BEST, path)))
         return QKV_OK;
-    enum qkv_status status = open_run(
-        &run, path, NULL, QKV_FLOAT32,
-        "this command does not compare yet: its metrics.jsonl has the scores of its validations", error);
+    enum qkv_status status = qkv_run_open(&run, path, NULL, QKV_FLOAT32, error);
     if (status) return status;
     facts->parameters = (double)qkv_parameters_total(&run.model->parameters);
     facts->is_quantised = run.model->parameters.products == QKV_PRECISION_INT8;
@@ -222,15 +221,23 @@ static enum qkv_status read_checkpoint(struct comparison *c, const char *path, s
 
 /* Makes the object that `qkv evaluate --json` would write for data.dev, as far as the run has recorded it. The log of a
  * quantised run is that of the run that it was made of, whose scores are not its own. */
-static cJSON *recorded_scores(const struct recorded_run *run, const struct run_facts *facts)
+static cJSON *recorded_scores(struct comparison *c, const struct recorded_run *run,
+                              const struct run_facts *facts)
 {
     const struct qkv_log_validation *scores =
         facts->is_quantised ? NULL : qkv_training_log_default(&run->log, &run->config);
     cJSON *object = cJSON_CreateObject();
-    JSON_TEXTS(object, {"run", run->path}, {"test", *run->config.data.dev ? run->config.data.dev : "dev"});
+    const struct qkv_data_config *data = &run->config.data;
+    const char *dev = *data->dev            ? data->dev
+                      : data->dev_share > 0 ? TEXT_IN(&c->arena, "%s (dev)", data->train)
+                                            : "dev";
+    JSON_TEXTS(object, {"run", run->path}, {"test", dev});
+    if (!qkv_sides_of(data, NULL).has_source)
+        cJSON_AddNumberToObject(object, QKV_BITS_PER_CHARACTER,
+                                scores ? scores->bits_per_character : (double)NAN);
     cJSON_AddNumberToObject(object, "parameters", facts->parameters);
     if (facts->speed > 0) cJSON_AddNumberToObject(object, "training_tokens_per_second", facts->speed);
-    cJSON_AddNumberToObject(object, "training_max_length", (double)run->config.data.src.max_length);
+    cJSON_AddNumberToObject(object, "training_max_length", (double)data->src.max_length);
     if (scores) cJSON_AddNumberToObject(object, "update", scores->place.update);
     for (int m = 0; scores && m < QKV_METRIC_COUNT; m++)
         if (isfinite(scores->score[m]))
@@ -246,7 +253,7 @@ static enum qkv_status read_run(struct comparison *c, const char *path, struct q
     if (recorded_run_read(&recorded, path, &c->arena, error)) return QKV_INVALID;
     enum qkv_status status = qkv_training_log_speed(&recorded.log, &facts.speed, error);
     if (!status) status = read_checkpoint(c, path, &facts, error);
-    cJSON *object = status ? NULL : recorded_scores(&recorded, &facts);
+    cJSON *object = status ? NULL : recorded_scores(c, &recorded, &facts);
     qkv_training_log_release(&recorded.log);
     if (status) return status;
     struct compared_run *run = add(c, path, object, path, error);

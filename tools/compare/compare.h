@@ -25,6 +25,7 @@ struct compared_test {
     const char *name; /* of its file; of its folder, if files have equal names; or else its path */
     bool aligned;     /* at least one evaluation has an alignment error */
     bool of_training; /* at least one is a validation of training */
+    bool is_text;     /* of language models */
 };
 
 /* A row of the table: a checkpoint of a run, or of several runs that differ only in their seed. */

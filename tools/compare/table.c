@@ -2,6 +2,7 @@
 #include "compare.h"
 #include "score_options.h"
 
+#include "metrics/metric.h"
 #include "report/json_text.h"
 
 enum {
@@ -152,12 +153,15 @@ static int columns_of(const struct comparison *c, struct column columns[MAX_COLU
     for (int t = 0; t < c->tests; t++) {
         for (int m = 0; m < QKV_METRIC_COUNT; m++) {
             const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
-            bool is_shown =
-                info->columns & QKV_COLUMN_COMPARE || (m == QKV_METRIC_LOSS && c->test[t].of_training);
+            bool is_shown = c->test[t].is_text ? m == QKV_METRIC_PERPLEXITY
+                                               : info->columns & QKV_COLUMN_COMPARE ||
+                                                     (m == QKV_METRIC_LOSS && c->test[t].of_training);
             if (!is_shown) continue;
             columns[count] = (struct column){t, "", info->key, info->percent, info->line_digits};
             metric_column_name((enum qkv_metric)m, columns[count++].name);
         }
+        if (c->test[t].is_text)
+            columns[count++] = (struct column){t, "bits per character", QKV_BITS_PER_CHARACTER, false, 4};
         if (c->test[t].aligned) columns[count++] = (struct column){t, "AER, %", ALIGNMENT, true, 2};
     }
     return count;

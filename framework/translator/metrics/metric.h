@@ -22,6 +22,9 @@ static inline bool qkv_metric_is_of_references(enum qkv_metric metric)
     return metric <= QKV_METRIC_TOKEN_ACCURACY;
 }
 
+/* The key in JSON of the bits per character, which language models have. */
+#define QKV_BITS_PER_CHARACTER "bits_per_character"
+
 /* The bits of the references for each of `items`: characters, or words. NaN where there are none. */
 double qkv_bits_per(const struct qkv_score_counts *counts, int64_t items);
 

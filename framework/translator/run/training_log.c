@@ -44,6 +44,7 @@ static struct qkv_log_validation validation_of(const cJSON *line)
     struct qkv_log_validation validation = {.place = place_of(line)};
     for (int m = 0; m < QKV_METRIC_COUNT; m++)
         validation.score[m] = number_of(line, qkv_metric_info((enum qkv_metric)m)->key);
+    validation.bits_per_character = number_of(line, QKV_BITS_PER_CHARACTER);
     return validation;
 }
 

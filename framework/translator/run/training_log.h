@@ -21,6 +21,7 @@ struct qkv_log_interval {
 struct qkv_log_validation {
     struct qkv_log_place place;
     double score[QKV_METRIC_COUNT]; /* NaN: not recorded */
+    double bits_per_character;      /* of a language model, likewise */
 };
 
 /* All zero: empty. */

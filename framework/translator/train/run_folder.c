@@ -366,7 +366,8 @@ void qkv_log_scores(struct log_line *line, const struct qkv_scores *scores)
         if (!info->on_request && is_known) qkv_log_number(line, info->key, scores->value[m]);
     }
     if (!scores->counts.translated)
-        qkv_log_number(line, "bits_per_character", qkv_bits_per(&scores->counts, scores->counts.characters));
+        qkv_log_number(line, QKV_BITS_PER_CHARACTER,
+                       qkv_bits_per(&scores->counts, scores->counts.characters));
 }
 
 void qkv_log_seconds(struct log_line *line, const struct training *training)
