@@ -120,6 +120,23 @@ enum { QKV_BPE_CHARACTER_SIZE = 4 + sizeof QKV_BPE_WORD_END };
 char *qkv_bpe_character_text(char text[static QKV_BPE_CHARACTER_SIZE], const char *character, int size,
                              bool last);
 
+/* ---- cutting a word ---- */
+
+/* Which merges BPE dropout leaves out: a sequence of random 32-bit words. */
+struct qkv_bpe_draws {
+    struct qkv_random random;
+    uint64_t index;
+    uint32_t block[4];
+    int used;
+    uint64_t threshold; /* rate * 2^32: a merge is left out if its word is below this; 0: none is */
+    bool *kept;         /* [pieces]: working memory */
+};
+
+/* Merges `count` pieces, symbols at first, or numbers below 0 that no merge has. Returns the number of those that remain.
+ * ranks [count]: working memory. draws NULL: leaves none out. */
+int32_t qkv_bpe_merge(const struct qkv_bpe *bpe, int32_t *pieces, int32_t *ranks, int32_t count,
+                      struct qkv_bpe_draws *draws);
+
 /* ---- BPE dropout ---- */
 
 /* The words of one side of a corpus, which each epoch cuts into different pieces. */

@@ -173,79 +173,25 @@ bool qkv_bpe_dropout_encode(struct qkv_bpe_dropout *dropout, struct qkv_corpus_s
 
 /* ---- drawing pieces ---- */
 
-/* A sequence of random 32-bit words. */
-struct draws {
-    struct qkv_random random;
-    uint64_t index;
-    uint32_t block[4];
-    int used;
-    uint64_t threshold; /* rate * 2^32: a merge is left out if its word is below this */
-};
-
-static bool leaves_out(struct draws *draws)
-{
-    if (!draws->threshold) return false;
-    if (draws->used == 4) {
-        qkv_random_block(draws->random, draws->index++, draws->block);
-        draws->used = 0;
-    }
-    return draws->block[draws->used++] < draws->threshold;
-}
-
-/* Draws which merges are left out of this step; returns the earliest merge that is kept, or -1 if there is none. */
-static int32_t draw_merge(struct qkv_bpe_dropout *dropout, int32_t count, struct draws *draws)
-{
-    int32_t first = -1;
-    for (int32_t i = 0; i + 1 < count; i++) {
-        int32_t rank = dropout->ranks[i];
-        dropout->kept[i] = rank >= 0 && !leaves_out(draws);
-        if (dropout->kept[i] && (first < 0 || rank < first)) first = rank;
-    }
-    return first;
-}
-
-/* Applies a merge from left to right, at every place where it is not left out; returns the number of pieces that remain. */
-static int32_t apply_merge(struct qkv_bpe_dropout *dropout, int32_t count, int32_t merge)
-{
-    const struct qkv_bpe *bpe = dropout->text.bpe;
-    int32_t *pieces = dropout->pieces, *ranks = dropout->ranks, size = 0;
-    bool merged_before = false; /* the piece before this one is new */
-    for (int32_t i = 0; i < count; i++, size++) {
-        bool merges = i + 1 < count && dropout->kept[i] && ranks[i] == merge;
-        int32_t rank = ranks[i];
-        pieces[size] = merges ? bpe->joined[merge] : pieces[i];
-        if (size && (merges || merged_before))
-            ranks[size - 1] = qkv_symbol_pairs_find(&bpe->pairs, pieces[size - 1], pieces[size]);
-        ranks[size] = rank;
-        merged_before = merges;
-        i += merges;
-    }
-    return size;
-}
-
 /* Writes the ids of the pieces of a word to `ids`, which has room for `capacity`; returns their number, or -1 when
  * there are more. */
-static int64_t cut_word(struct qkv_bpe_dropout *dropout, int32_t word, struct draws *draws, int64_t capacity,
-                        int32_t *ids)
+static int64_t cut_word(struct qkv_bpe_dropout *dropout, int32_t word, struct qkv_bpe_draws *draws,
+                        int64_t capacity, int32_t *ids)
 {
-    const struct qkv_bpe *bpe = dropout->text.bpe;
     int64_t begin = dropout->character_start[word];
-    int32_t count = (int32_t)(dropout->character_start[word + 1] - begin);
-    memcpy(dropout->pieces, dropout->character + begin, (size_t)count * sizeof *dropout->pieces);
-    for (int32_t i = 0; i + 1 < count; i++)
-        dropout->ranks[i] = qkv_symbol_pairs_find(&bpe->pairs, dropout->pieces[i], dropout->pieces[i + 1]);
-    for (int32_t merge; (merge = draw_merge(dropout, count, draws)) >= 0;)
-        count = apply_merge(dropout, count, merge);
+    int32_t count = (int32_t)(dropout->character_start[word + 1] - begin), *pieces = dropout->pieces;
+    memcpy(pieces, dropout->character + begin, (size_t)count * sizeof *pieces);
+    count = qkv_bpe_merge(dropout->text.bpe, pieces, dropout->ranks, count, draws);
     if (count > capacity) return -1;
-    for (int32_t i = 0; i < count; i++) {
-        int32_t symbol = dropout->pieces[i];
-        ids[i] = symbol < 0 ? ~symbol : (i + 1 < count ? dropout->inside_id : dropout->last_id)[symbol];
-    }
+    for (int32_t i = 0; i < count; i++)
+        ids[i] =
+            pieces[i] < 0 ? ~pieces[i] : (i + 1 < count ? dropout->inside_id : dropout->last_id)[pieces[i]];
     return count;
 }
 
 /* Cuts sentence i; returns the number of its pieces, or -1 when there are more than max_length. */
-static int64_t cut_sentence(struct qkv_bpe_dropout *dropout, int64_t i, struct draws draws, int32_t *ids)
+static int64_t cut_sentence(struct qkv_bpe_dropout *dropout, int64_t i, struct qkv_bpe_draws draws,
+                            int32_t *ids)
 {
     int64_t size = 0;
     for (int64_t k = dropout->start[i]; k < dropout->start[i + 1]; k++) {
@@ -263,11 +209,14 @@ void qkv_bpe_dropout_draw(struct qkv_bpe_dropout *dropout, struct qkv_corpus_sid
     uint64_t threshold = (uint64_t)(dropout->text.bpe_dropout * 4294967296.0);
     for (int64_t i = 0; i < count; i++) {
         int32_t *ids = side->ids + side->start[i];
-        struct draws draws = {
-            .random = random, .index = (uint64_t)i << 32, .used = 4, .threshold = threshold};
+        struct qkv_bpe_draws draws = {.random = random,
+                                      .index = (uint64_t)i << 32,
+                                      .used = 4,
+                                      .threshold = threshold,
+                                      .kept = dropout->kept};
         int64_t size = cut_sentence(dropout, i, draws, ids);
         /* Too many pieces: cut without dropout. That fits, because sentences that are too long are dropped on reading. */
-        if (size < 0) size = cut_sentence(dropout, i, (struct draws){.threshold = 0}, ids);
+        if (size < 0) size = cut_sentence(dropout, i, (struct qkv_bpe_draws){.kept = dropout->kept}, ids);
         side->start[i + 1] = side->start[i] + size;
     }
 }

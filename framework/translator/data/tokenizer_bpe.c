@@ -1,5 +1,6 @@
 /* Pieces of words: the tokens of level word, cut by byte-pair encoding (data/bpe.h). */
 #include "core/memory.h"
+#include "core/numbers.h"
 #include "core/text.h"
 #include "data/bpe.h"
 #include "data/tokenizer.h"
@@ -7,137 +8,76 @@
 
 #include <string.h>
 
-enum {
-    UNKNOWN = -1 /* a character that occurs in no merge */,
-    MERGED = -2 /* a piece that has become part of its left neighbour */,
-    ESCAPE = 0xFE0E /* QKV_ESCAPE */
-};
+enum { ESCAPE = 0xFE0E /* QKV_ESCAPE */ };
 
-/* A piece of the current word, at the index of its first character. */
-struct qkv_piece {
-    int32_t symbol;
-    int32_t previous, next; /* its neighbours; -1: none */
-    int32_t changed_next;   /* the next piece in the list of pieces that the current merge made; -1: none */
-};
+/* ---- merging the pieces of a word ---- */
 
-/* A merge that applied to the piece at `at` and its right neighbour when it was found. */
-struct qkv_candidate {
-    int32_t rank, at;
-};
-
-/* ---- the heap of candidates: the earliest merge first, and from left to right ---- */
-
-static bool is_before(struct qkv_candidate a, struct qkv_candidate b)
+static bool leaves_out(struct qkv_bpe_draws *draws)
 {
-    return a.rank != b.rank ? a.rank < b.rank : a.at < b.at;
-}
-
-static void push(struct qkv_candidate *heap, int64_t *size, struct qkv_candidate candidate)
-{
-    int64_t i = (*size)++;
-    for (; i > 0 && is_before(candidate, heap[(i - 1) / 2]); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
-    heap[i] = candidate;
-}
-
-static struct qkv_candidate pop(struct qkv_candidate *heap, int64_t *size)
-{
-    struct qkv_candidate first = heap[0], moved = heap[--*size];
-    int64_t i = 0;
-    for (int64_t child; (child = 2 * i + 1) < *size; i = child) {
-        if (child + 1 < *size && is_before(heap[child + 1], heap[child])) child++;
-        if (!is_before(heap[child], moved)) break;
-        heap[i] = heap[child];
+    if (!draws->threshold) return false;
+    if (draws->used == 4) {
+        qkv_random_block(draws->random, draws->index++, draws->block);
+        draws->used = 0;
     }
-    heap[i] = moved;
+    return draws->block[draws->used++] < draws->threshold;
+}
+
+/* The earliest merge that applies somewhere; -1: none does. `draws`, unless NULL, leaves some places out of this step. */
+static int32_t next_merge(const int32_t *ranks, int32_t count, struct qkv_bpe_draws *draws)
+{
+    int32_t first = -1;
+    for (int32_t i = 0; i + 1 < count; i++) {
+        bool is_kept = ranks[i] >= 0 && !(draws && leaves_out(draws));
+        if (draws) draws->kept[i] = is_kept;
+        if (is_kept && (first < 0 || ranks[i] < first)) first = ranks[i];
+    }
     return first;
+}
+
+/* Applies a merge from left to right, at every place where it is kept; returns the number of pieces that remain. */
+static int32_t apply_merge(const struct qkv_bpe *bpe, int32_t *pieces, int32_t *ranks, int32_t count,
+                           int32_t merge, const bool *kept)
+{
+    int32_t size = 0;
+    bool merged_before = false; /* the piece before this one is new */
+    for (int32_t i = 0; i < count; i++, size++) {
+        bool merges = i + 1 < count && ranks[i] == merge && (!kept || kept[i]);
+        int32_t rank = ranks[i];
+        pieces[size] = merges ? bpe->joined[merge] : pieces[i];
+        if (size && (merges || merged_before))
+            ranks[size - 1] = qkv_symbol_pairs_find(&bpe->pairs, pieces[size - 1], pieces[size]);
+        ranks[size] = rank;
+        merged_before = merges;
+        i += merges;
+    }
+    return size;
+}
+
+int32_t qkv_bpe_merge(const struct qkv_bpe *bpe, int32_t *pieces, int32_t *ranks, int32_t count,
+                      struct qkv_bpe_draws *draws)
+{
+    for (int32_t i = 0; i + 1 < count; i++)
+        ranks[i] = qkv_symbol_pairs_find(&bpe->pairs, pieces[i], pieces[i + 1]);
+    for (int32_t merge; (merge = next_merge(ranks, count, draws)) >= 0;)
+        count = apply_merge(bpe, pieces, ranks, count, merge, draws ? draws->kept : NULL);
+    return count;
 }
 
 /* ---- cutting a word ---- */
 
-/* Adds the candidate of the piece at `at` and its right neighbour, if they have a merge. */
-static void add_candidate(struct qkv_tokens *tokens, int64_t *size, const struct qkv_bpe *bpe, int32_t at)
-{
-    const struct qkv_piece *pieces = tokens->pieces;
-    if (at < 0 || pieces[at].next < 0) return;
-    int32_t rank = qkv_symbol_pairs_find(&bpe->pairs, pieces[at].symbol, pieces[pieces[at].next].symbol);
-    if (rank >= 0) push(tokens->candidates, size, (struct qkv_candidate){rank, at});
-}
+/* A word that is cut: points[first .. end-1], with its joiners. */
+struct word {
+    struct qkv_tokens *tokens;
+    const struct qkv_text_config *text;
+    int64_t first, end;
+    int joins;
+};
 
-/* Applies a merge to the piece at `at`, unless it no longer fits there. */
-static bool merge(struct qkv_piece *pieces, const struct qkv_bpe *bpe, struct qkv_candidate candidate)
+static int64_t character_count(const char *text)
 {
-    struct qkv_piece *left = &pieces[candidate.at];
-    if (left->symbol != bpe->pairs.left[candidate.rank] || left->next < 0 ||
-        pieces[left->next].symbol != bpe->pairs.right[candidate.rank])
-        return false;
-    struct qkv_piece *right = &pieces[left->next];
-    left->symbol = bpe->joined[candidate.rank];
-    left->next = right->next;
-    if (right->next >= 0) pieces[right->next].previous = candidate.at;
-    right->symbol = MERGED;
-    return true;
-}
-
-/* Makes the characters points[first .. first + count - 1] pieces. */
-static void set_characters(struct qkv_tokens *tokens, const struct qkv_bpe *bpe, int64_t first, int32_t count)
-{
-    for (int32_t i = 0; i < count; i++) {
-        char character[5], text[QKV_BPE_CHARACTER_SIZE];
-        int size = (int)(qkv_utf8_encode(tokens->points + first + i, 1, character) - character);
-        int32_t symbol =
-            qkv_types_find(&bpe->symbols, qkv_bpe_character_text(text, character, size, i + 1 == count));
-        tokens->pieces[i] =
-            (struct qkv_piece){symbol >= 0 ? symbol : UNKNOWN, i - 1, i + 1 < count ? i + 1 : -1, -1};
-    }
-}
-
-/* Applies the merges to the pieces. A merge is applied at all of its places before the next merge is chosen; until then, the
- * pieces that it makes wait in the list `changed`. Takes n log n steps for n characters. */
-static void merge_pieces(struct qkv_tokens *tokens, const struct qkv_bpe *bpe, int32_t count)
-{
-    struct qkv_piece *pieces = tokens->pieces;
-    int64_t size = 0;
-    for (int32_t i = 0; i < count; i++) add_candidate(tokens, &size, bpe, i);
-    while (size) {
-        int32_t rank = tokens->candidates[0].rank, changed = -1;
-        while (size && tokens->candidates[0].rank == rank) {
-            struct qkv_candidate candidate = pop(tokens->candidates, &size);
-            if (!merge(pieces, bpe, candidate)) continue;
-            pieces[candidate.at].changed_next = changed;
-            changed = candidate.at;
-        }
-        for (; changed >= 0; changed = pieces[changed].changed_next) {
-            /* The pair of two changed pieces is added twice; merge() will skip the second candidate. */
-            add_candidate(tokens, &size, bpe, changed);
-            add_candidate(tokens, &size, bpe, pieces[changed].previous);
-        }
-    }
-}
-
-static int32_t character_count(const char *text)
-{
-    int32_t count = 0;
+    int64_t count = 0;
     for (int32_t point; *text; count++) text += qkv_point(text, &point);
     return count;
-}
-
-/* Undoes merges until every piece is one that is kept, or a single character. */
-static void split_pieces(struct qkv_tokens *tokens, const struct qkv_bpe *bpe, int32_t count)
-{
-    struct qkv_piece *pieces = tokens->pieces;
-    for (int32_t at = 0; bpe->undone && at >= 0;) {
-        int32_t symbol = pieces[at].symbol, next = pieces[at].next, end = next < 0 ? count : next;
-        int32_t merge = symbol < 0 ? -1 : bpe->undone[symbol];
-        int32_t left = merge < 0 ? -1 : bpe->pairs.left[merge];
-        int32_t middle = merge < 0 ? end : at + character_count(qkv_types_token(&bpe->symbols, left));
-        if (middle < end) {
-            pieces[middle] = (struct qkv_piece){bpe->pairs.right[merge], at, next, -1};
-            pieces[at].symbol = left;
-            pieces[at].next = middle;
-        } else {
-            at = next;
-        }
-    }
 }
 
 /* Whether points[first .. end-1] end as a piece does that another one follows, escaped or not. */
@@ -147,28 +87,48 @@ static bool looks_continued(const int32_t *points, int64_t first, int64_t end)
     return end - first > 2 && points[end - 1] == '@' && points[end - 2] == '@';
 }
 
-/* Adds the pieces of the word points[first .. end-1]. The first and the last one have its joiners. */
+/* Adds the piece points[at .. end-1]. If it is not kept, undoes its merge, and adds both parts. The first and the last piece of
+ * a word have its joiners. */
+static bool add_piece(const struct word *word, int32_t symbol, int64_t at, int64_t end)
+{
+    const struct qkv_bpe *bpe = word->text->bpe;
+    int32_t merge = symbol < 0 || !bpe->undone ? -1 : bpe->undone[symbol];
+    if (merge >= 0) {
+        int32_t left = bpe->pairs.left[merge];
+        int64_t middle = at + character_count(qkv_types_token(&bpe->symbols, left));
+        if (middle < end)
+            return add_piece(word, left, at, middle) && add_piece(word, bpe->pairs.right[merge], middle, end);
+    }
+    bool escapes = !word->text->plain_marks && looks_continued(word->tokens->points, at, end);
+    const char *before = at == word->first && (word->joins & QKV_JOINS_LEFT) ? QKV_JOINER : "",
+               *after = end < word->end                   ? QKV_BPE_CONTINUES
+                        : (word->joins & QKV_JOINS_RIGHT) ? QKV_JOINER
+                        : escapes                         ? QKV_ESCAPE
+                                                          : "";
+    return qkv_tokens_add(word->tokens, before, at, end, after);
+}
+
 static bool add_pieces(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t first,
                        int64_t end, int joins)
 {
+    const struct qkv_bpe *bpe = text->bpe;
+    const struct word word = {tokens, text, first, end, joins};
     int32_t count = (int32_t)(end - first);
-    /* At most one candidate per character at first, and two more for each merge, which removes a piece. */
-    if (end - first > INT32_MAX || !QKV_RESERVE(tokens->pieces, tokens->pieces_capacity, count) ||
-        !QKV_RESERVE(tokens->candidates, tokens->candidates_capacity, 3 * (int64_t)count))
+    if (end - first > INT32_MAX || !QKV_RESERVE(tokens->pieces, tokens->pieces_capacity, 2 * (end - first)))
         return false;
-    set_characters(tokens, text->bpe, first, count);
-    merge_pieces(tokens, text->bpe, count);
-    split_pieces(tokens, text->bpe, count);
-    for (int32_t at = 0, next; at >= 0; at = next) {
-        next = tokens->pieces[at].next;
-        int64_t piece_end = next < 0 ? end : first + next;
-        bool escapes = !text->plain_marks && looks_continued(tokens->points, first + at, piece_end);
-        const char *before = !at && (joins & QKV_JOINS_LEFT) ? QKV_JOINER : "",
-                   *after = next >= 0                   ? QKV_BPE_CONTINUES
-                            : (joins & QKV_JOINS_RIGHT) ? QKV_JOINER
-                            : escapes                   ? QKV_ESCAPE
-                                                        : "";
-        if (!qkv_tokens_add(tokens, before, first + at, piece_end, after)) return false;
+    for (int32_t i = 0; i < count; i++) {
+        char character[5], symbol[QKV_BPE_CHARACTER_SIZE];
+        int size = (int)(qkv_utf8_encode(tokens->points + first + i, 1, character) - character);
+        qkv_bpe_character_text(symbol, character, size, i + 1 == count);
+        tokens->pieces[i] = qkv_types_find(&bpe->symbols, symbol); /* below 0: no merge has it */
+    }
+    int32_t size = qkv_bpe_merge(bpe, tokens->pieces, tokens->pieces + count, count, NULL);
+    for (int32_t i = 0; i < size; i++) {
+        int32_t symbol = tokens->pieces[i];
+        int64_t length = symbol < 0 ? 1 : character_count(qkv_types_token(&bpe->symbols, symbol));
+        int64_t piece_end = i + 1 == size ? end : first + length;
+        if (!add_piece(&word, symbol, first, piece_end)) return false;
+        first = piece_end;
     }
     return true;
 }

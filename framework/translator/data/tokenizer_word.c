@@ -56,7 +56,6 @@ void qkv_tokens_release(struct qkv_tokens *tokens)
     free(tokens->text);
     free(tokens->points);
     free(tokens->pieces);
-    free(tokens->candidates);
     *tokens = (struct qkv_tokens){0};
 }
 

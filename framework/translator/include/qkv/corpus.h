@@ -82,9 +82,8 @@ struct qkv_tokens {
     char *text;      /* all tokens, each with its NUL; `token` points into it */
     int32_t *points; /* code points of the normalised line */
     int64_t token_capacity, word_capacity, text_capacity, text_size, points_capacity;
-    struct qkv_piece *pieces;         /* of the current word */
-    struct qkv_candidate *candidates; /* merges that may apply to it */
-    int64_t pieces_capacity, candidates_capacity;
+    int32_t *pieces; /* of the current word, and the merges of neighbours */
+    int64_t pieces_capacity;
 };
 
 /* Splits `size` bytes of `line` into tokens; a line of white space has none. Invalid UTF-8 and NUL bytes fail with
