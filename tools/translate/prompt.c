@@ -9,13 +9,13 @@
 #include "core/memory.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
 #include <unistd.h>
 #ifdef QKV_LIBEDIT
 #    include <histedit.h>
@@ -45,30 +45,21 @@ struct line_editor {
     bool is_interrupted, is_empty; /* Ctrl-C has ended the line; nothing had been typed in it */
 };
 
-/* ---- waiting for a key, or for a signal that affects the line that a person types ---- */
-
-enum key_event {
-    KEY_READY,     /* bytes to read, or the end */
-    KEY_INTERRUPT, /* Ctrl-C */
-    KEY_REDRAW,    /* the terminal has a new size, or the process continues after a stop */
-};
+/* ---- waiting for a key, or for a signal that affects the line that a person types: Ctrl-C, a new size of the terminal, the
+ * end of a stop ---- */
 
 enum { SIGNALS = 3 };
 
 static const int SIGNAL[SIGNALS] = {SIGINT, SIGWINCH, SIGCONT};
 static struct sigaction before[SIGNALS];
+static volatile sig_atomic_t received; /* the number of a signal; 0: none */
+static pthread_t reader;
 
-/* The handlers write to a pipe, so that poll also notices a signal that came before poll was called, and a signal that another
- * thread received, which would not interrupt poll. -1: no pipe. */
-static int pipe_ends[2] = {-1, -1};
-
+/* Another thread passes the signal on, so that it ends the wait of the reader. */
 static void on_signal(int number)
 {
-    int saved = errno;
-    const char event = (char)(number == SIGINT ? KEY_INTERRUPT : KEY_REDRAW);
-    ssize_t written = write(pipe_ends[1], &event, 1);
-    (void)written;
-    errno = saved;
+    if (!pthread_equal(pthread_self(), reader)) pthread_kill(reader, number);
+    received = number;
 }
 
 /* From now on Ctrl-C does not end the process. Calls are not nested. */
@@ -76,38 +67,34 @@ static void key_wait_begin(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
-    if (pipe(pipe_ends)) { /* out of descriptors: Ctrl-C ends the process */
-        pipe_ends[0] = pipe_ends[1] = -1;
-        return;
-    }
-    for (int i = 0; i < 2; i++) {
-        fcntl(pipe_ends[i], F_SETFL, O_NONBLOCK);
-        fcntl(pipe_ends[i], F_SETFD, FD_CLOEXEC);
-    }
+    reader = pthread_self();
+    received = 0;
     for (int i = 0; i < SIGNALS; i++) sigaction(SIGNAL[i], &action, &before[i]);
 }
 
-/* Waits for the next event. Also reports signals that came since key_wait_begin or the last event, whichever thread received
- * them. */
-static enum key_event key_wait(void)
+/* Waits for bytes to read, or the end: 0; or else for a signal, also one since key_wait_begin or the last call: its number. */
+static int key_wait(void)
 {
-    for (;;) {
-        struct pollfd ready[2] = {{.fd = pipe_ends[0], .events = POLLIN},
-                                  {.fd = STDIN_FILENO, .events = POLLIN}};
-        char event;
-        if (poll(ready, 2, -1) < 0 && errno == EINTR) continue;
-        if (pipe_ends[0] >= 0 && read(pipe_ends[0], &event, 1) == 1) return (enum key_event)event;
-        return KEY_READY;
+    sigset_t signals, usual;
+    fd_set input;
+    sigemptyset(&signals);
+    for (int i = 0; i < SIGNALS; i++) sigaddset(&signals, SIGNAL[i]);
+    pthread_sigmask(SIG_BLOCK, &signals, &usual); /* pselect alone lets them through */
+    for (int ready = -1; !received && ready < 0;) {
+        FD_ZERO(&input);
+        FD_SET(STDIN_FILENO, &input);
+        ready = pselect(STDIN_FILENO + 1, &input, NULL, NULL, NULL, &usual);
     }
+    int number = received;
+    received = 0;
+    pthread_sigmask(SIG_SETMASK, &usual, NULL);
+    return number;
 }
 
 /* Restores the previous handlers of the signals. */
 static void key_wait_end(void)
 {
-    if (pipe_ends[0] < 0) return;
     for (int i = 0; i < SIGNALS; i++) sigaction(SIGNAL[i], &before[i], NULL);
-    for (int i = 0; i < 2; i++) close(pipe_ends[i]);
-    pipe_ends[0] = pipe_ends[1] = -1;
 }
 
 /* ---- lines that libedit edits ---- */
@@ -145,12 +132,12 @@ static int read_key(EditLine *editor, wchar_t *key)
     mbstate_t state = {0};
     for (;;) {
         char byte;
-        enum key_event event = key_wait();
-        if (event == KEY_INTERRUPT) {
+        int number = key_wait();
+        if (number == SIGINT) {
             *key = CTRL_C;
             return 1;
         }
-        if (event == KEY_REDRAW) {
+        if (number) {
             redraw(editor);
             continue;
         }
@@ -290,14 +277,14 @@ static enum line_event read_plain(struct line_editor *editor, char **line)
     bool cleared = false;
     setvbuf(stdin, NULL, _IONBF, 0); /* key_wait does not see what a stream has read ahead */
     for (;;) {
-        enum key_event event = key_wait();
-        if (event == KEY_INTERRUPT) {
+        int number = key_wait();
+        if (number == SIGINT) {
             if (cleared) return LINE_LEFT;
             cleared = true;
             printf("\n%s", editor->prompt);
             fflush(stdout);
         }
-        if (event != KEY_READY) continue;
+        if (number) continue;
         errno = 0;
         ssize_t length = getline(&editor->line, &editor->capacity, stdin);
         bool is_interrupted = length < 0 && errno == EINTR; /* behind a Ctrl-D in the line */
@@ -325,20 +312,18 @@ static void line_editor_open(struct line_editor *editor, const char *prompt)
  * be changed. It may have bytes that are not valid UTF-8. It is NULL after any event other than LINE_TYPED. */
 static enum line_event line_editor_read(struct line_editor *editor, char **line)
 {
-    enum line_event event;
+    enum line_event event = LINE_ENDED;
     *line = NULL;
     fflush(stdout);
     key_wait_begin();
 #ifdef QKV_LIBEDIT
-    if (editor->editor) {
-        event = read_edited(editor, line);
-        key_wait_end();
-        return event;
-    }
+    if (editor->editor) event = read_edited(editor, line);
 #endif
-    fputs(editor->prompt, stdout);
-    fflush(stdout);
-    event = read_plain(editor, line);
+    if (!editor->editor) {
+        fputs(editor->prompt, stdout);
+        fflush(stdout);
+        event = read_plain(editor, line);
+    }
     key_wait_end();
     return event;
 }
@@ -355,30 +340,19 @@ static void line_editor_close(struct line_editor *editor)
 
 enum { MAX_TRANSLATIONS = 1000 };
 
-/* A command. Its argument is the rest of the line, without spaces around it. Returns false to leave the prompt. */
-struct prompt_command {
-    const char *name, *argument; /* "/nbest", "N"; "" if it has none */
-    const char *help;
-    bool (*run)(const struct translate_prompt *prompt, const char *argument);
+/* The commands. An argument is the rest of the line, without spaces around it. */
+enum { MAP, WORDS, NBEST, HELP, QUIT, COMMANDS_OF_PROMPT };
+static const struct {
+    const char *name, *argument, *help; /* "/nbest", "N"; "" if it has none */
+} COMMAND[COMMANDS_OF_PROMPT] = {
+    [MAP] = {"/map", "", "draw the cross attention of the last sentence"},
+    [WORDS] = {"/words", "", "draw it between words, if the tokens are parts of words"},
+    [NBEST] = {"/nbest", "N", "print the N best translations of each sentence"},
+    [HELP] = {"/help", "", "print this list"},
+    [QUIT] = {"/quit", "", "end, as Ctrl-D does"},
 };
 
-static bool run_map(const struct translate_prompt *prompt, const char *argument)
-{
-    struct qkv_error error;
-    (void)argument;
-    conclude(prompt->print_map(prompt->context, false, &error), &error);
-    return true;
-}
-
-static bool run_words(const struct translate_prompt *prompt, const char *argument)
-{
-    struct qkv_error error;
-    (void)argument;
-    conclude(prompt->print_map(prompt->context, true, &error), &error);
-    return true;
-}
-
-static bool run_nbest(const struct translate_prompt *prompt, const char *argument)
+static void set_n_best(const struct translate_prompt *prompt, const char *argument)
 {
     struct qkv_error error;
     char *end;
@@ -388,60 +362,41 @@ static bool run_nbest(const struct translate_prompt *prompt, const char *argumen
         print_error("/nbest needs a number from 1 to %d", MAX_TRANSLATIONS);
     else
         conclude(prompt->set_n_best(prompt->context, n_best, &error), &error);
-    return true;
 }
 
-static bool run_help(const struct translate_prompt *prompt, const char *argument);
-
-static bool run_quit(const struct translate_prompt *prompt, const char *argument)
+static void print_help(void)
 {
-    (void)prompt;
-    (void)argument;
-    return false;
-}
-
-static const struct prompt_command COMMANDS_OF_PROMPT[] = {
-    {"/map", "", "draw the cross attention of the last sentence", run_map},
-    {"/words", "", "draw it between words, if the tokens are parts of words", run_words},
-    {"/nbest", "N", "print the N best translations of each sentence", run_nbest},
-    {"/help", "", "print this list", run_help},
-    {"/quit", "", "end, as Ctrl-D does", run_quit},
-    {0},
-};
-
-static bool run_help(const struct translate_prompt *prompt, const char *argument)
-{
-    (void)prompt;
-    (void)argument;
     enum { HELP_COLUMN = 10 };
-    for (const struct prompt_command *command = COMMANDS_OF_PROMPT; command->name; command++) {
-        int columns = printf("%s %s", command->name, command->argument);
-        printf("%*s%s\n", HELP_COLUMN - columns, "", command->help);
+    for (int c = 0; c < COMMANDS_OF_PROMPT; c++) {
+        int columns = printf("%s %s", COMMAND[c].name, COMMAND[c].argument);
+        printf("%*s%s\n", HELP_COLUMN - columns, "", COMMAND[c].help);
     }
     puts("Other lines are sentences, also those with a space before a slash.");
-    return true;
-}
-
-/* Cuts off trailing spaces. */
-static void trim(char *text)
-{
-    size_t length = strlen(text);
-    while (length && strchr(" \t", text[length - 1])) text[--length] = '\0';
 }
 
 /* Runs the command in a line that begins with a slash. Returns false to leave the prompt. */
 static bool run_command(const struct translate_prompt *prompt, char *line)
 {
-    trim(line);
-    size_t length = strcspn(line, " \t");
-    const char *argument = line + length + strspn(line + length, " \t");
-    for (const struct prompt_command *command = COMMANDS_OF_PROMPT; command->name; command++) {
-        if (strlen(command->name) != length || strncmp(line, command->name, length) != 0) continue;
-        if (*command->argument || !*argument) return command->run(prompt, argument);
-        print_error("%s has no argument, but got '%s'", command->name, argument);
-        return true;
-    }
-    print_error("there is no command %.*s; /help lists the commands", (int)length, line);
+    struct qkv_error error;
+    size_t length = strlen(line), size = strcspn(line, " \t");
+    while (strchr(" \t", line[length - 1])) line[--length] = '\0';
+    const char *argument = line + size + strspn(line + size, " \t");
+    int c = 0;
+    while (c < COMMANDS_OF_PROMPT &&
+           (strlen(COMMAND[c].name) != size || strncmp(line, COMMAND[c].name, size) != 0))
+        c++;
+    if (c == COMMANDS_OF_PROMPT)
+        print_error("there is no command %.*s; /help lists the commands", (int)size, line);
+    else if (*argument && !*COMMAND[c].argument)
+        print_error("%s has no argument, but got '%s'", COMMAND[c].name, argument);
+    else if (c == MAP || c == WORDS)
+        conclude(prompt->print_map(prompt->context, c == WORDS, &error), &error);
+    else if (c == NBEST)
+        set_n_best(prompt, argument);
+    else if (c == HELP)
+        print_help();
+    else
+        return false;
     return true;
 }
 
