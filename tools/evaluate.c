@@ -139,22 +139,19 @@ static int64_t line_of(const struct evaluation *e, int64_t i)
 }
 
 /* Appends a row: line, number of tokens, sum, tokens and log-probabilities, the last two with spaces between. */
-static void append_row(const struct evaluation *e, int64_t i, struct bytes *scratch, struct bytes *out)
+static void append_row(const struct evaluation *e, int64_t i, struct bytes *out)
 {
     const struct qkv_sentence_score score = qkv_evaluator_sentence(e->evaluator, i);
     const double *numbers = qkv_evaluator_log_probabilities(e->evaluator, i);
+    struct bytes tokens = {0};
     qkv_bytes_format(out, "%lld\t%lld\t", (long long)line_of(e, i), (long long)score.tokens);
     qkv_bytes_number(out, -score.negative_log_likelihood);
-    scratch->size = 0;
-    for (int64_t t = 0; t < score.tokens; t++) {
-        if (t) qkv_bytes_text(scratch, " ");
-        qkv_bytes_text(scratch, token(e, i, t));
-    }
+    for (int64_t t = 0; t < score.tokens; t++)
+        qkv_bytes_format(&tokens, "%s%s", t ? " " : "", token(e, i, t));
+    out->failed = out->failed || tokens.failed;
     qkv_bytes_text(out, "\t");
-    if (scratch->failed)
-        out->failed = true;
-    else
-        qkv_text_field(out, scratch->data, '\t');
+    qkv_text_field(out, tokens.failed ? "" : tokens.data, '\t');
+    free(tokens.data);
     for (int64_t t = 0; t < score.tokens; t++) {
         qkv_bytes_text(out, t ? " " : "\t");
         qkv_bytes_number(out, numbers[t]);
@@ -177,16 +174,7 @@ static void append_object(const struct evaluation *e, int64_t i, struct bytes *o
     cJSON_Delete(object);
 }
 
-/* Appends a member of the object, and frees its value. */
-static void append_member(struct bytes *out, const char *key, cJSON *value)
-{
-    qkv_bytes_format(out, "\t\"%s\":\t", key);
-    qkv_json_append(out, value);
-    qkv_bytes_text(out, ",\n");
-    cJSON_Delete(value);
-}
-
-/* Appends the members of the object before the sentences. */
+/* Appends the object of all sentences up to its first sentence. */
 static void append_head(const struct evaluation *e, struct bytes *out)
 {
     double sum = 0, tokens = 0;
@@ -195,43 +183,30 @@ static void append_head(const struct evaluation *e, struct bytes *out)
         sum -= score.negative_log_likelihood;
         tokens += (double)score.tokens;
     }
-    qkv_bytes_text(out, "{\n");
-    append_member(out, "run", cJSON_CreateString(e->run.config.name));
-    append_member(out, "checkpoint", cJSON_CreateString(e->run.checkpoint));
-    append_member(out, "test", cJSON_CreateString(e->test));
-    append_member(out, "tokens", cJSON_CreateNumber(tokens));
-    append_member(out, "log_prob", cJSON_CreateNumber(sum));
-    qkv_bytes_text(out, "\t\"sentences\":\t[");
+    cJSON *object = cJSON_CreateObject();
+    JSON_TEXTS(object, {"run", e->run.config.name}, {"checkpoint", e->run.checkpoint}, {"test", e->test});
+    JSON_NUMBERS(object, {"tokens", tokens}, {"log_prob", sum});
+    qkv_json_append(out, object);
+    cJSON_Delete(object);
+    if (out->size) out->size -= strlen("\n}");
+    qkv_bytes_text(out, ",\n\t\"sentences\":\t[");
 }
 
 /* Writes the file: for each sentence, its line in the text, its tokens, the log-probability of each token, and their sum. */
 static enum qkv_status write_log_probs(const struct evaluation *e, struct qkv_error *error)
 {
     bool as_json = has_extension(log_probs, "json");
-    struct qkv_file_writer writer;
-    if (qkv_file_begin(&writer, log_probs, error)) return QKV_INVALID;
-    struct bytes out = {0}, scratch = {0};
+    struct bytes out = {0};
     if (as_json)
         append_head(e, &out);
     else
         qkv_bytes_text(&out, "line\ttoken_count\tlog_prob\ttokens\tlog_probs\n");
-    for (int64_t i = 0; i < e->corpus.count && !out.failed; i++) {
+    for (int64_t i = 0; i < e->corpus.count; i++) {
         if (as_json && i) qkv_bytes_text(&out, ", ");
-        if (as_json)
-            append_object(e, i, &out);
-        else
-            append_row(e, i, &scratch, &out);
-        if (!out.failed) fwrite(out.data, 1, out.size, writer.file);
-        out.size = 0;
+        (as_json ? append_object : append_row)(e, i, &out);
     }
     if (as_json) qkv_bytes_text(&out, "]\n}\n");
-    bool complete = !out.failed;
-    if (complete) fwrite(out.data, 1, out.size, writer.file);
-    free(out.data);
-    free(scratch.data);
-    if (complete) return qkv_file_commit(&writer, error);
-    qkv_file_abandon(&writer);
-    return qkv_error_set(error, "%s: out of memory for log-probabilities", log_probs);
+    return write_output(log_probs, &out, error);
 }
 
 /* ---- evaluating ---- */

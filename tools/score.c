@@ -228,18 +228,17 @@ static enum qkv_status score(struct texts *texts, const struct qkv_text_options 
  * nrefs:1|bs:1000|seed:12345|case:mixed|... */
 static void print_head(const struct qkv_scorer *scorer, enum qkv_metric metric)
 {
-    char signature[SIGNATURE_SIZE], title[METRIC_NAME_SIZE];
-    qkv_scorer_signature(scorer, metric, signature, sizeof signature);
-    qkv_scorer_title(scorer, metric, title, sizeof title);
-    int first = (int)strcspn(signature, "|");
-    printf("%s  (%.*s|bs:%lld|seed:%lld%s)\n%8s %9s +- 95 %%   %6s  system\n", title, first, signature,
-           (long long)samples, (long long)seed, signature + first, "score", "mean", "p");
+    const struct qkv_metric_description shown = qkv_scorer_describe(scorer, metric);
+    int first = (int)strcspn(shown.signature, "|");
+    printf("%s  (%.*s|bs:%lld|seed:%lld%s)\n%8s %9s +- 95 %%   %6s  system\n", shown.title, first,
+           shown.signature, (long long)samples, (long long)seed, shown.signature + first, "score", "mean",
+           "p");
 }
 
 /* Prints a table for each metric. All systems were compared with the first. */
 static void print_systems(const struct texts *texts, const struct qkv_bootstrap *bootstrap)
 {
-    const struct qkv_scorer *scorer = qkv_bootstrap_scorer(bootstrap, 0);
+    const struct qkv_scorer *scorer = &bootstrap->scorers[0];
     bool started = false;
     for (int i = 0; i < QKV_METRIC_COUNT; i++) {
         const enum qkv_metric m = (enum qkv_metric)i;
@@ -267,7 +266,7 @@ static cJSON *systems_json(const struct texts *texts, const struct qkv_bootstrap
     JSON_NUMBERS(object, {"samples", (double)samples}, {"seed", (double)seed});
     cJSON *list = cJSON_AddArrayToObject(object, "systems");
     for (int s = 0; s < texts->systems; s++) {
-        const struct qkv_scorer *scorer = qkv_bootstrap_scorer(bootstrap, s);
+        const struct qkv_scorer *scorer = &bootstrap->scorers[s];
         cJSON *system = cJSON_CreateObject();
         cJSON_AddStringToObject(system, "system", texts->outputs[s].path);
         scorer_json(scorer, system);
@@ -300,7 +299,7 @@ static enum qkv_status compare(struct texts *texts, const struct qkv_text_option
             status = qkv_bootstrap_add(bootstrap, texts->translations, texts->list, texts->count, error);
     }
     if (!status) status = qkv_bootstrap_run(bootstrap, samples, (uint32_t)seed, error);
-    if (!status) text_notes_print(&texts->notes, qkv_bootstrap_scorer(bootstrap, 0), false);
+    if (!status) text_notes_print(&texts->notes, &bootstrap->scorers[0], false);
     if (!status && json)
         json_print(systems_json(texts, bootstrap));
     else if (!status)

@@ -89,18 +89,15 @@ Test(metrics, sign_their_scores)
                                                                               .effective_order = true,
                                                                               .tokenizer = QKV_BLEU_CHAR,
                                                                               .word_order = 2}};
-    char text[128];
     qkv_scorer_add(&plain, "a", both, 1, NULL);
-    qkv_scorer_signature(&plain, QKV_METRIC_BLEU, text, sizeof text);
-    cr_expect_str_eq(text, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-" QKV_VERSION);
+    cr_expect_str_eq(qkv_scorer_describe(&plain, QKV_METRIC_BLEU).signature,
+                     "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-" QKV_VERSION);
     qkv_scorer_add(&other, "a", both, 2, NULL);
-    qkv_scorer_signature(&other, QKV_METRIC_CHRF, text, sizeof text);
-    cr_expect_str_eq(text, "nrefs:2|case:lc|eff:yes|nc:6|nw:2|space:no|version:qkv-" QKV_VERSION);
+    cr_expect_str_eq(qkv_scorer_describe(&other, QKV_METRIC_CHRF).signature,
+                     "nrefs:2|case:lc|eff:yes|nc:6|nw:2|space:no|version:qkv-" QKV_VERSION);
     qkv_scorer_add(&other, "a", both, 1, NULL);
-    qkv_scorer_signature(&other, QKV_METRIC_BLEU, text, sizeof text);
-    cr_expect_str_eq(text, "nrefs:var|case:lc|eff:yes|tok:char|smooth:exp|version:qkv-" QKV_VERSION);
-    qkv_scorer_signature(&other, QKV_METRIC_BLEU, text, 8);
-    cr_expect_str_eq(text, "nrefs:v");
+    cr_expect_str_eq(qkv_scorer_describe(&other, QKV_METRIC_BLEU).signature,
+                     "nrefs:var|case:lc|eff:yes|tok:char|smooth:exp|version:qkv-" QKV_VERSION);
 }
 
 Test(chrf, handles_the_edges)
@@ -175,9 +172,9 @@ Test(scorer, a_segment_that_one_metric_refuses_is_added_to_none)
                    "the word order of chrF is 9, but must lie in 0 to 4");
     cr_expect_eq(qkv_scorer_scores(&wrong).value[QKV_METRIC_BLEU], 0);
     cr_expect_eq(qkv_scorer_scores(&wrong).value[QKV_METRIC_CHRF], 0);
-    struct qkv_metric_detail details[QKV_METRIC_DETAILS];
-    cr_expect_eq(qkv_scorer_details(&wrong, QKV_METRIC_BLEU, details), 4);
-    cr_expect_eq(details[2].value[0], 0, "BLEU has counted %g words", details[2].value[0]);
+    const struct qkv_metric_description shown = qkv_scorer_describe(&wrong, QKV_METRIC_BLEU);
+    cr_expect_eq(shown.detail_count, 4);
+    cr_expect_eq(shown.details[2].value[0], 0, "BLEU has counted %g words", shown.details[2].value[0]);
     expect(qkv_scorer_last(&wrong).value[QKV_METRIC_BLEU], 0, "BLEU of no segment");
     expect(qkv_scorer_last(&wrong).value[QKV_METRIC_CHRF], 0, "chrF of no segment");
     qkv_scorer_release(&wrong);

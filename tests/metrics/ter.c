@@ -21,9 +21,10 @@ static void expect_edits(struct qkv_text_options options, const char *hypothesis
 {
     const char *const both[] = {first, second};
     struct qkv_scorer ter RELEASED(qkv_scorer_release) = scorer_of_ter(options);
-    struct qkv_metric_detail details[QKV_METRIC_DETAILS];
     cr_assert_eq(qkv_scorer_add(&ter, hypothesis, both, 2, NULL), QKV_OK);
-    cr_assert_eq(qkv_scorer_details(&ter, QKV_METRIC_TER, details), 2);
+    const struct qkv_metric_description shown = qkv_scorer_describe(&ter, QKV_METRIC_TER);
+    const struct qkv_metric_detail *details = shown.details;
+    cr_assert_eq(shown.detail_count, 2);
     cr_expect_eq(details[0].value[0], edits, "'%.40s': %g edits, expected %g", hypothesis,
                  details[0].value[0], edits);
     cr_expect_float_eq(details[1].value[0], length, 1e-12, "'%.40s': %g words", hypothesis,
@@ -96,10 +97,8 @@ Test(ter, signs_its_score)
                   "nrefs:1|case:mixed|tok:tercom|norm:yes|punct:no|asian:no|version:qkv-" QKV_VERSION}};
     for (int i = 0; i < 2; i++) {
         struct qkv_scorer ter RELEASED(qkv_scorer_release) = scorer_of_ter(cases[i].options);
-        char text[128];
         qkv_scorer_add(&ter, "a", (const char *const[]){"a"}, 1, NULL);
-        qkv_scorer_signature(&ter, QKV_METRIC_TER, text, sizeof text);
-        cr_expect_str_eq(text, cases[i].signature);
+        cr_expect_str_eq(qkv_scorer_describe(&ter, QKV_METRIC_TER).signature, cases[i].signature);
     }
 }
 

@@ -99,45 +99,33 @@ void scorer_print(const struct qkv_scorer *scorer)
     const struct qkv_scores scores = qkv_scorer_scores(scorer);
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
-        char signature[SIGNATURE_SIZE], title[METRIC_NAME_SIZE];
+        const struct qkv_metric_description shown = qkv_scorer_describe(scorer, (enum qkv_metric)m);
         if (!is_known(scorer, m)) continue;
-        qkv_scorer_title(scorer, (enum qkv_metric)m, title, sizeof title);
-        printf("%-18s %.*f", title, info->digits, metric_shown((enum qkv_metric)m, scores.value[m]));
+        printf("%-18s %.*f", shown.title, info->digits, metric_shown((enum qkv_metric)m, scores.value[m]));
         if (info->percent || info->unit) printf(" %s", info->percent ? "%" : info->unit);
-        qkv_scorer_signature(scorer, (enum qkv_metric)m, signature, sizeof signature);
-        printf(*signature ? "  (%s)\n" : "%s\n", signature);
+        printf(*shown.signature ? "  (%s)\n" : "%s\n", shown.signature);
     }
-}
-
-/* Adds <metric>_details, an object, if the metric has details. */
-static void add_details(const struct qkv_scorer *scorer, int m, struct cJSON *object)
-{
-    struct qkv_metric_detail details[QKV_METRIC_DETAILS];
-    char key[METRIC_NAME_SIZE + sizeof "_details"];
-    int count = qkv_scorer_details(scorer, (enum qkv_metric)m, details);
-    if (!count) return;
-    snprintf(key, sizeof key, "%s_details", qkv_metric_info((enum qkv_metric)m)->key);
-    cJSON *list = cJSON_AddObjectToObject(object, key);
-    for (int i = 0; i < count; i++)
-        if (details[i].count == 1)
-            cJSON_AddNumberToObject(list, details[i].key, details[i].value[0]);
-        else
-            cJSON_AddItemToObject(list, details[i].key,
-                                  cJSON_CreateDoubleArray(details[i].value, details[i].count));
 }
 
 void scorer_json(const struct qkv_scorer *scorer, struct cJSON *object)
 {
     const struct qkv_scores scores = qkv_scorer_scores(scorer);
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
-        const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
-        char signature[SIGNATURE_SIZE], key[METRIC_NAME_SIZE + sizeof "_signature"];
+        const char *name = qkv_metric_info((enum qkv_metric)m)->key;
+        const struct qkv_metric_description shown = qkv_scorer_describe(scorer, (enum qkv_metric)m);
+        char key[METRIC_NAME_SIZE + sizeof "_signature"];
         if (!is_known(scorer, m)) continue;
-        cJSON_AddNumberToObject(object, info->key, scores.value[m]);
-        qkv_scorer_signature(scorer, (enum qkv_metric)m, signature, sizeof signature);
-        snprintf(key, sizeof key, "%s_signature", info->key);
-        if (*signature) cJSON_AddStringToObject(object, key, signature);
-        add_details(scorer, m, object);
+        cJSON_AddNumberToObject(object, name, scores.value[m]);
+        snprintf(key, sizeof key, "%s_signature", name);
+        if (*shown.signature) cJSON_AddStringToObject(object, key, shown.signature);
+        snprintf(key, sizeof key, "%s_details", name);
+        cJSON *details = shown.detail_count ? cJSON_AddObjectToObject(object, key) : NULL;
+        for (int i = 0; i < shown.detail_count; i++) {
+            const struct qkv_metric_detail *detail = &shown.details[i];
+            cJSON_AddItemToObject(details, detail->key,
+                                  detail->count == 1 ? cJSON_CreateNumber(detail->value[0])
+                                                     : cJSON_CreateDoubleArray(detail->value, detail->count));
+        }
     }
 }
 

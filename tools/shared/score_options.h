@@ -72,6 +72,6 @@ void scorer_json(const struct qkv_scorer *scorer, struct cJSON *object);
 
 /* The head of the column of a metric, with its unit: "tokens, %"; and the value in that column,
  * 100 * value for a metric in percent. */
-enum { METRIC_NAME_SIZE = 32, SIGNATURE_SIZE = 160 };
+enum { METRIC_NAME_SIZE = 32 };
 const char *metric_column_name(enum qkv_metric metric, char text[static METRIC_NAME_SIZE]);
 double metric_shown(enum qkv_metric metric, double value);

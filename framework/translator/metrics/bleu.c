@@ -70,14 +70,14 @@ static struct qkv_words *words_of(const struct qkv_segment *segment, int64_t i)
                              qkv_text_decode(segment->arena, segment->texts[i], options->lowercase));
 }
 
-static bool compare(const struct qkv_segment *segment, double *statistics)
+static int compare(const struct qkv_segment *segment, double *statistics)
 {
     struct qkv_arena *arena = segment->arena;
     struct qkv_ngrams **ngrams = qkv_arena_array(arena, segment->count, sizeof *ngrams);
     int64_t *cursors = qkv_arena_array(arena, segment->count, sizeof *cursors);
-    if (!ngrams || !cursors) return false;
+    if (!ngrams || !cursors) return 0;
     for (int64_t i = 0; i < segment->count; i++)
-        if (!(ngrams[i] = qkv_ngrams_sort(arena, &segment->words[i]))) return false;
+        if (!(ngrams[i] = qkv_ngrams_sort(arena, &segment->words[i]))) return 0;
     for (int order = 1; order <= QKV_BLEU_ORDER; order++) {
         statistics[TOTALS + order - 1] = (double)qkv_ngrams_total(ngrams[0], order);
         statistics[MATCHES + order - 1] =
@@ -85,7 +85,7 @@ static bool compare(const struct qkv_segment *segment, double *statistics)
     }
     statistics[HYPOTHESIS_LENGTH] = (double)segment->words[0].count;
     statistics[REFERENCE_LENGTH] = (double)closest_length(segment);
-    return true;
+    return STATISTICS;
 }
 
 /* The brevity penalty: exp(1 - r/c) if the hypotheses (c words) are shorter than their references
@@ -139,32 +139,22 @@ static double score(const struct qkv_text_options *options, const double *sums)
     return score_with_precisions(options, sums, precisions);
 }
 
-static int list_details(const struct qkv_text_options *options, const double *sums,
-                        struct qkv_metric_detail *details)
+static bool describe(const struct qkv_text_options *options, const double *sums,
+                     struct qkv_metric_description *description)
 {
+    struct qkv_metric_detail *details = description->details;
+    char value[32] = "";
+    if (smoothing_value(options) > 0) snprintf(value, sizeof value, "[%.2f]", smoothing_value(options));
+    snprintf(description->signature, sizeof description->signature, "eff:%s|tok:%s|smooth:%s%s",
+             options->effective_order ? "yes" : "no", qkv_bleu_tokenizer_name(options->tokenizer),
+             qkv_bleu_smoothing_name(options->smoothing), value);
+    description->detail_count = 4;
     details[0] = (struct qkv_metric_detail){"precisions", QKV_BLEU_ORDER, {0}};
     details[1] = (struct qkv_metric_detail){"brevity_penalty", 1, {compute_penalty(sums)}};
     details[2] = (struct qkv_metric_detail){"hypothesis_length", 1, {sums[HYPOTHESIS_LENGTH]}};
     details[3] = (struct qkv_metric_detail){"reference_length", 1, {sums[REFERENCE_LENGTH]}};
     score_with_precisions(options, sums, details[0].value);
-    return 4;
-}
-
-static bool sign(const struct qkv_text_options *options, char *text, size_t size)
-{
-    char value[32] = "";
-    if (smoothing_value(options) > 0) snprintf(value, sizeof value, "[%.2f]", smoothing_value(options));
-    snprintf(text, size, "eff:%s|tok:%s|smooth:%s%s", options->effective_order ? "yes" : "no",
-             qkv_bleu_tokenizer_name(options->tokenizer), qkv_bleu_smoothing_name(options->smoothing), value);
     return !options->lowercase;
 }
 
-const struct qkv_text_metric qkv_text_metric_bleu = {
-    .check = check,
-    .width = STATISTICS,
-    .words = words_of,
-    .compare = compare,
-    .score = score,
-    .details = list_details,
-    .sign = sign,
-};
+const struct qkv_text_metric qkv_text_metric_bleu = {check, words_of, compare, score, describe};

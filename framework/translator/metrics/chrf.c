@@ -87,21 +87,16 @@ static enum qkv_status check(const struct qkv_text_options *options, struct qkv_
     return QKV_OK;
 }
 
-static int width(const struct qkv_text_options *options)
-{
-    return 3 * orders_of(options);
-}
-
 /* Keeps the statistics of the reference that gives the best score. */
-static bool compare(const struct qkv_segment *segment, double *statistics)
+static int compare(const struct qkv_segment *segment, double *statistics)
 {
     const struct qkv_text_options *options = segment->options;
     struct qkv_ngrams *hypothesis[2], *reference[2];
     double best = -1, counts[QKV_STATISTICS_MAX];
-    int characters = character_order(options);
-    if (!sort_text(segment, 0, hypothesis)) return false;
+    int characters = character_order(options), width = 3 * orders_of(options);
+    if (!sort_text(segment, 0, hypothesis)) return 0;
     for (int64_t i = 1; i < segment->count; i++) {
-        if (!sort_text(segment, i, reference)) return false;
+        if (!sort_text(segment, i, reference)) return 0;
         for (int k = 0; k < orders_of(options); k++) {
             bool of_words = k >= characters;
             count_order(counts + 3 * k, hypothesis[of_words], reference[of_words],
@@ -109,31 +104,23 @@ static bool compare(const struct qkv_segment *segment, double *statistics)
         }
         if (!(score(options, counts) > best)) continue;
         best = score(options, counts);
-        memcpy(statistics, counts, (size_t)width(options) * sizeof *counts);
+        memcpy(statistics, counts, (size_t)width * sizeof *counts);
     }
-    return true;
+    return width;
 }
 
-/* chrF, chrF+, chrF++. */
-static void write_title(const struct qkv_text_options *options, char *text, size_t size)
+/* The title is chrF, chrF+ or chrF++. */
+static bool describe(const struct qkv_text_options *options, const double *sums,
+                     struct qkv_metric_description *description)
 {
-    snprintf(text, size, "chrF%.*s", word_order(options), "++++");
-}
-
-static bool sign(const struct qkv_text_options *options, char *text, size_t size)
-{
+    (void)sums;
     char beta[32] = "";
     double value = beta_of(options);
     if (value < QKV_CHRF_BETA || value > QKV_CHRF_BETA) snprintf(beta, sizeof beta, "|beta:%g", value);
-    snprintf(text, size, "eff:yes|nc:%d|nw:%d|space:no%s", character_order(options), options->word_order,
-             beta);
+    snprintf(description->title, sizeof description->title, "chrF%.*s", word_order(options), "++++");
+    snprintf(description->signature, sizeof description->signature, "eff:yes|nc:%d|nw:%d|space:no%s",
+             character_order(options), options->word_order, beta);
     return !options->lowercase;
 }
 
-const struct qkv_text_metric qkv_text_metric_chrf = {.check = check,
-                                                     .width_of = width,
-                                                     .words = words_of,
-                                                     .compare = compare,
-                                                     .score = score,
-                                                     .title = write_title,
-                                                     .sign = sign};
+const struct qkv_text_metric qkv_text_metric_chrf = {check, words_of, compare, score, describe};

@@ -31,19 +31,26 @@ double qkv_bits_per(const struct qkv_score_counts *counts, int64_t items);
 /* True for a text metric that the options ask for. */
 bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric);
 
-/* One or several numbers from which a score is computed: BLEU has precisions (1 to 4, percent), brevity_penalty,
- * hypothesis_length and reference_length (words); TER has edits and reference_length (words). */
-enum { QKV_METRIC_DETAILS = 4 };
-struct qkv_metric_detail {
-    const char *key; /* in JSON */
-    int count;
-    double value[QKV_BLEU_ORDER]; /* [count] */
+/* What is shown of a metric beside its score. */
+struct qkv_metric_description {
+    char title[32]; /* that of its info, or another one that depends on the options, such as chrF++ */
+    /* How the score of a text metric was computed, such as `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.1.0`;
+     * "" for other metrics, and before a text was added */
+    char signature[160];
+    /* One or several numbers from which the score was computed: BLEU has precisions (1 to 4, percent), brevity_penalty,
+     * hypothesis_length and reference_length (words); TER has edits and reference_length (words). */
+    int detail_count;
+    struct qkv_metric_detail {
+        const char *key; /* in JSON */
+        int count;
+        double value[QKV_BLEU_ORDER]; /* [count] */
+    } details[4];
 };
 
-/* Fills in the details of a text metric; returns how many there are, at most QKV_METRIC_DETAILS. 0 if it has none, or no
- * text was added. */
-int qkv_scorer_details(const struct qkv_scorer *scorer, enum qkv_metric metric,
-                       struct qkv_metric_detail details[QKV_METRIC_DETAILS]);
+struct qkv_metric_description qkv_scorer_describe(const struct qkv_scorer *scorer, enum qkv_metric metric);
+
+/* The text metrics of the segment that was added last, as if it were the only one; the others are NaN. */
+struct qkv_scores qkv_scorer_last(const struct qkv_scorer *scorer);
 
 /* ---- the bootstrap ---- */
 
@@ -53,7 +60,29 @@ int qkv_scorer_details(const struct qkv_scorer *scorer, enum qkv_metric metric,
  *
  * The first system is the one that all others are compared with. Samples, p values and intervals are those of sacreBLEU 2
  * with NumPy for the same seed, except that sacreBLEU rounds scores to float32. */
-struct qkv_bootstrap;
+struct qkv_bootstrap {
+    int systems, count;         /* count: of columns */
+    struct qkv_scorer *scorers; /* [systems] */
+    /* [systems, QKV_METRIC_COUNT]: one metric of one system */
+    struct qkv_bootstrap_column {
+        /* All zero before the first run, and for a metric that is not computed */
+        struct qkv_bootstrap_result {
+            double score;          /* of all segments */
+            double mean, interval; /* of the samples: mean and half of the 95 % interval: mean +- interval */
+            /* Probability of a difference from the first system at least this large under the null hypothesis that the
+             * systems are equal; 1 for the first system. With equal scores it is 1/(samples + 1), its lowest value, and has
+             * no meaning. */
+            double p_value;
+        } result;
+        /* Private: */
+        int width; /* numbers per segment; 0: the metric is not computed */
+        /* [segments, width], in float32, so that sums over a sample have the same bits as in sacreBLEU */
+        float *numbers;
+        int64_t capacity;
+        double *samples; /* [samples]: the score of each sample */
+    } * columns;
+    int64_t segments;
+};
 
 /* NULL, with a message, when memory runs out. systems: at least 1. */
 struct qkv_bootstrap *qkv_bootstrap_new(const struct qkv_text_options *options, int systems,
@@ -69,22 +98,11 @@ enum qkv_status qkv_bootstrap_add(struct qkv_bootstrap *bootstrap, const char *c
 enum qkv_status qkv_bootstrap_run(struct qkv_bootstrap *bootstrap, int64_t samples, uint32_t seed,
                                   struct qkv_error *error);
 
-/* One metric of one system. */
-struct qkv_bootstrap_result {
-    double score;          /* of all segments */
-    double mean, interval; /* of the samples: mean and half of the 95 % interval: mean +- interval */
-    /* Probability of a difference from the first system at least this large under the null hypothesis that the
-     * systems are equal; 1 for the first system. With equal scores it is 1/(samples + 1), its lowest value, and has
-     * no meaning. */
-    double p_value;
-};
-
-/* The results of the last run; all zero before it, and for a system or text metric that does not exist. */
-struct qkv_bootstrap_result qkv_bootstrap_result(const struct qkv_bootstrap *bootstrap, int system,
-                                                 enum qkv_metric metric);
-
-/* The accumulator of a system, for titles, signatures and details; NULL for a system that does not exist. */
-const struct qkv_scorer *qkv_bootstrap_scorer(const struct qkv_bootstrap *bootstrap, int system);
+static inline struct qkv_bootstrap_result qkv_bootstrap_result(const struct qkv_bootstrap *bootstrap,
+                                                               int system, enum qkv_metric metric)
+{
+    return bootstrap->columns[system * QKV_METRIC_COUNT + (int)metric].result;
+}
 
 void qkv_bootstrap_free(struct qkv_bootstrap *bootstrap);
 
@@ -183,37 +201,18 @@ struct qkv_segment {
 struct qkv_text_metric {
     /* Refuses options that are out of range. NULL: all are allowed. */
     enum qkv_status (*check)(const struct qkv_text_options *options, struct qkv_error *error);
-    int width; /* how many statistics there are, */
-    int (*width_of)(
-        const struct qkv_text_options *options); /* or, unless this is NULL, how many these options need */
     /* The words of text i; NULL when memory runs out. */
     struct qkv_words *(*words)(const struct qkv_segment *segment, int64_t i);
-    /* Computes the statistics of a segment. False when memory, which it takes from the arena, runs out. */
-    bool (*compare)(const struct qkv_segment *segment, double *statistics);
+    /* Computes the statistics of a segment. Returns how many these options need; 0 when memory, which it takes from the arena,
+     * runs out. */
+    int (*compare)(const struct qkv_segment *segment, double *statistics);
     double (*score)(const struct qkv_text_options *options, const double *sums);
-    /* Writes the numbers that the score was computed from, at most QKV_METRIC_DETAILS; returns how many. NULL: none. */
-    int (*details)(const struct qkv_text_options *options, const double *sums,
-                   struct qkv_metric_detail *details);
-    /* Writes the title, if it depends on the options. NULL: the title of the row. */
-    void (*title)(const struct qkv_text_options *options, char *text, size_t size);
-    /* Writes the part of the signature that is the metric's own, such as `eff:no|tok:13a`; returns whether case counts. */
-    bool (*sign)(const struct qkv_text_options *options, char *text, size_t size);
+    /* Adds details, the title if it depends on the options, and as the signature the part that is the metric's own, such as
+     * `eff:no|tok:13a`; returns whether case counts. */
+    bool (*describe)(const struct qkv_text_options *options, const double *sums,
+                     struct qkv_metric_description *description);
 };
 
 #define METRIC(...)
 #define TEXT_METRIC(NAME, name, ...) extern const struct qkv_text_metric qkv_text_metric_##name;
 #include "qkv/metrics.def"
-
-/* ---- what the tools show ---- */
-
-/* The text metrics of the segment that was added last, as if it were the only one; the others are NaN. */
-struct qkv_scores qkv_scorer_last(const struct qkv_scorer *scorer);
-
-/* Writes the title of a metric, cut to `size` bytes with the NUL: the title of its info, or another one that depends on the
- * options, such as chrF++. */
-void qkv_scorer_title(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size);
-
-/* Writes the signature of a text metric, which says how it was computed, such as
- * `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.1.0`, cut to `size` bytes with the NUL. Writes "" if the
- * metric has none, or no text was added. */
-void qkv_scorer_signature(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size);

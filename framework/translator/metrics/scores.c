@@ -85,7 +85,8 @@ static bool compare(struct qkv_scorer *scorer, int m, struct qkv_segment segment
     struct qkv_words **words = qkv_arena_array(segment.arena, segment.count, sizeof *words);
     for (int64_t i = 0; words && i < segment.count; i++) words[i] = metric->words(&segment, i);
     segment.words = words ? qkv_text_number_words(segment.arena, words, segment.count) : NULL;
-    return segment.words && metric->compare(&segment, scorer->statistics[m]->next);
+    scorer->statistics[m]->width = segment.words ? metric->compare(&segment, scorer->statistics[m]->next) : 0;
+    return scorer->statistics[m]->width;
 }
 
 /* Computes the statistics of a segment for all metrics that the options ask for. */
@@ -95,12 +96,7 @@ static enum qkv_status compare_all(struct qkv_scorer *scorer, const struct qkv_s
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         const struct qkv_text_metric *metric = METRICS[m].of_texts;
         if (!qkv_scorer_computes(scorer, (enum qkv_metric)m)) continue;
-        if (!scorer->statistics[m]) {
-            scorer->statistics[m] = calloc(1, sizeof *scorer->statistics[m]);
-            if (scorer->statistics[m])
-                scorer->statistics[m]->width =
-                    metric->width_of ? metric->width_of(&scorer->options) : metric->width;
-        }
+        if (!scorer->statistics[m]) scorer->statistics[m] = calloc(1, sizeof *scorer->statistics[m]);
         if (metric->check && metric->check(&scorer->options, error)) return QKV_INVALID;
         if (!scorer->statistics[m] || !compare(scorer, m, *segment)) return qkv_no_memory(error);
     }
@@ -172,42 +168,20 @@ struct qkv_scores qkv_scorer_last(const struct qkv_scorer *scorer)
     return scores;
 }
 
-/* The functions of metric `m`; NULL when the scorer does not compute it, or no text was added. */
-static const struct qkv_text_metric *metric_of(const struct qkv_scorer *scorer, enum qkv_metric metric)
+struct qkv_metric_description qkv_scorer_describe(const struct qkv_scorer *scorer, enum qkv_metric metric)
 {
-    int m = (int)metric;
-    return m >= 0 && m < QKV_METRIC_COUNT && scorer->statistics[m] ? METRICS[m].of_texts : NULL;
-}
-
-int qkv_scorer_details(const struct qkv_scorer *scorer, enum qkv_metric metric,
-                       struct qkv_metric_detail details[QKV_METRIC_DETAILS])
-{
-    const struct qkv_text_metric *functions = metric_of(scorer, metric);
-    if (!functions || !functions->details) return 0;
-    return functions->details(&scorer->options, scorer->statistics[metric]->sums, details);
-}
-
-void qkv_scorer_title(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size)
-{
-    const struct qkv_text_metric *functions = metric_of(scorer, metric);
-    const struct qkv_metric_info *info = qkv_metric_info(metric);
-    if (functions && functions->title)
-        functions->title(&scorer->options, text, size);
-    else
-        snprintf(text, size, "%s", info ? info->title : "");
-}
-
-void qkv_scorer_signature(const struct qkv_scorer *scorer, enum qkv_metric metric, char *text, size_t size)
-{
-    const struct qkv_text_metric *functions = metric_of(scorer, metric);
-    char own[96], references[24] = "var";
-    if (size) *text = '\0';
-    if (!functions) return;
+    struct qkv_metric_description description = {"", "", 0, {{0}}};
+    const struct qkv_statistics *statistics = scorer->statistics[metric];
+    char own[sizeof description.signature], references[24] = "var";
+    snprintf(description.title, sizeof description.title, "%s", METRICS[metric].info.title);
+    if (!statistics) return description;
     if (scorer->fewest_references == scorer->most_references)
         snprintf(references, sizeof references, "%lld", (long long)scorer->most_references);
-    bool case_counts = functions->sign(&scorer->options, own, sizeof own);
-    snprintf(text, size, "nrefs:%s|case:%s|%s|version:qkv-%s", references, case_counts ? "mixed" : "lc", own,
-             qkv_version());
+    bool case_counts = METRICS[metric].of_texts->describe(&scorer->options, statistics->sums, &description);
+    memcpy(own, description.signature, sizeof own);
+    snprintf(description.signature, sizeof description.signature, "nrefs:%s|case:%s|%.90s|version:qkv-%s",
+             references, case_counts ? "mixed" : "lc", own, qkv_version());
+    return description;
 }
 
 void qkv_scorer_release(struct qkv_scorer *scorer)
@@ -221,11 +195,12 @@ void qkv_scorer_release(struct qkv_scorer *scorer)
 
 /* ---- the generator of sacreBLEU: numpy.random.default_rng, PCG64 (O'Neill 2014), seeded by SeedSequence ---- */
 
-/* Two 128-bit numbers, lower half first, and the unused half of the last word. */
+__extension__ typedef unsigned __int128 uint128;
+
 struct generator {
-    uint64_t state[2], increment[2];
+    uint128 state, increment;
     bool has_half;
-    uint32_t half;
+    uint32_t half; /* the unused half of the last word */
 };
 
 /* SeedSequence: multiplies and xors so that every bit of the seed changes every bit of the result (O'Neill 2015, seed_seq).
@@ -244,24 +219,10 @@ static uint32_t mix_words(uint32_t x, uint32_t y)
     return mixed ^ mixed >> 16;
 }
 
-/* x = x * factor + addend, all of 128 bits, lower half first; the schoolbook product of 32-bit digits. */
-static void multiply_add(uint64_t x[2], const uint64_t factor[2], const uint64_t addend[2])
-{
-    const uint64_t low = 0xFFFFFFFFu;
-    uint64_t a0 = x[0] & low, a1 = x[0] >> 32, b0 = factor[0] & low, b1 = factor[0] >> 32;
-    uint64_t middle = (a0 * b0 >> 32) + (a1 * b0 & low) + (a0 * b1 & low);
-    uint64_t high = a1 * b1 + (a1 * b0 >> 32) + (a0 * b1 >> 32) + (middle >> 32);
-    high += x[0] * factor[1] + x[1] * factor[0];
-    x[0] *= factor[0];
-    x[0] += addend[0];
-    x[1] = high + addend[1] + (x[0] < addend[0]);
-}
-
-/* state = state * multiplier + increment */
 static void step(struct generator *generator)
 {
-    static const uint64_t multiplier[2] = {0x4385DF649FCCF645u, 0x2360ED051FC65DA4u};
-    multiply_add(generator->state, multiplier, generator->increment);
+    const uint128 multiplier = (uint128)0x2360ED051FC65DA4u << 64 | 0x4385DF649FCCF645u;
+    generator->state = generator->state * multiplier + generator->increment;
 }
 
 static void seed_generator(struct generator *generator, uint32_t seed)
@@ -279,10 +240,9 @@ static void seed_generator(struct generator *generator, uint32_t seed)
 
     uint64_t numbers[POOL]; /* of 64 bits: start, upper half first, and stream, upper half first */
     for (int i = 0; i < POOL; i++) numbers[i] = words[2 * i] | (uint64_t)words[2 * i + 1] << 32;
-    *generator = (struct generator){.increment = {numbers[3] << 1 | 1, numbers[2] << 1 | numbers[3] >> 63}};
+    *generator = (struct generator){.increment = ((uint128)numbers[2] << 64 | numbers[3]) << 1 | 1};
     step(generator);
-    generator->state[0] += numbers[1];
-    generator->state[1] += numbers[0] + (generator->state[0] < numbers[1]);
+    generator->state += (uint128)numbers[0] << 64 | numbers[1];
     step(generator);
 }
 
@@ -295,8 +255,8 @@ static uint32_t next_bits(struct generator *generator)
         return generator->half;
     }
     step(generator);
-    uint64_t folded = generator->state[0] ^ generator->state[1];
-    unsigned rotation = (unsigned)(generator->state[1] >> 58);
+    uint64_t folded = (uint64_t)(generator->state >> 64) ^ (uint64_t)generator->state;
+    unsigned rotation = (unsigned)(generator->state >> 122);
     uint64_t bits = folded >> rotation | folded << (-rotation & 63);
     generator->half = (uint32_t)(bits >> 32);
     generator->has_half = true;
@@ -316,23 +276,6 @@ static uint32_t draw_below(struct generator *generator, uint32_t bound)
 }
 
 /* ---- the bootstrap ---- */
-
-/* One text metric of one system. */
-struct column {
-    int width; /* numbers per segment; 0: the metric is not computed */
-    /* [segments, width], in float32, so that sums over a sample have the same bits as in sacreBLEU */
-    float *numbers;
-    int64_t capacity;
-    double *samples; /* [samples]: the score of each sample */
-    struct qkv_bootstrap_result result;
-};
-
-struct qkv_bootstrap {
-    struct qkv_scorer *scorers; /* [systems] */
-    int systems, count;         /* of columns */
-    struct column *columns;     /* [systems, QKV_METRIC_COUNT] */
-    int64_t segments;
-};
 
 struct qkv_bootstrap *qkv_bootstrap_new(const struct qkv_text_options *options, int systems,
                                         struct qkv_error *error)
@@ -367,7 +310,7 @@ void qkv_bootstrap_free(struct qkv_bootstrap *b)
 /* Stores the statistics of the segment that was added last to the scorer of the column. */
 static bool keep_last(struct qkv_bootstrap *b, int c)
 {
-    struct column *column = &b->columns[c];
+    struct qkv_bootstrap_column *column = &b->columns[c];
     const struct qkv_statistics *counted = b->scorers[c / QKV_METRIC_COUNT].statistics[c % QKV_METRIC_COUNT];
     if (!counted) return true;
     column->width = counted->width;
@@ -391,7 +334,7 @@ enum qkv_status qkv_bootstrap_add(struct qkv_bootstrap *b, const char *const *tr
 /* The score of a sample, which consists of the segments with these numbers. */
 static double score_sample(const struct qkv_bootstrap *b, int c, const uint32_t *segments)
 {
-    const struct column *column = &b->columns[c];
+    const struct qkv_bootstrap_column *column = &b->columns[c];
     float sums[QKV_STATISTICS_MAX] = {0};
     double values[QKV_STATISTICS_MAX];
     for (int64_t i = 0; i < b->segments; i++) {
@@ -422,7 +365,8 @@ static double distance(double a, double b)
 
 /* The p value: the share of samples in which the absolute difference between the systems exceeds its mean by more than the
  * difference on the complete texts. 1 is added to both counts, so that p is above 0. */
-static double p_value(const struct column *base, const struct column *other, int64_t samples, double *scratch)
+static double p_value(const struct qkv_bootstrap_column *base, const struct qkv_bootstrap_column *other,
+                      int64_t samples, double *scratch)
 {
     double difference = distance(base->result.score, other->result.score);
     int64_t greater = 0;
@@ -436,7 +380,7 @@ static double p_value(const struct column *base, const struct column *other, int
 static void conclude(struct qkv_bootstrap *b, int64_t samples, double *scratch)
 {
     for (int c = 0; c < b->count; c++) {
-        struct column *column = &b->columns[c];
+        struct qkv_bootstrap_column *column = &b->columns[c];
         column->result.score =
             qkv_scorer_scores(&b->scorers[c / QKV_METRIC_COUNT]).value[c % QKV_METRIC_COUNT];
         if (column->width)
@@ -445,7 +389,7 @@ static void conclude(struct qkv_bootstrap *b, int64_t samples, double *scratch)
                                      : p_value(&b->columns[c % QKV_METRIC_COUNT], column, samples, scratch);
     }
     for (int c = 0; c < b->count; c++) {
-        struct column *column = &b->columns[c];
+        struct qkv_bootstrap_column *column = &b->columns[c];
         int64_t tail = samples / 40;
         if (!column->width) continue;
         qsort(column->samples, (size_t)samples, sizeof *column->samples, compare_numbers);
@@ -481,17 +425,4 @@ enum qkv_status qkv_bootstrap_run(struct qkv_bootstrap *b, int64_t samples, uint
     free(segments);
     free(scratch);
     return complete ? QKV_OK : qkv_no_memory(error);
-}
-
-struct qkv_bootstrap_result qkv_bootstrap_result(const struct qkv_bootstrap *b, int system,
-                                                 enum qkv_metric metric)
-{
-    bool exists = system >= 0 && system < b->systems && (int)metric >= 0 && (int)metric < QKV_METRIC_COUNT;
-    return exists ? b->columns[system * QKV_METRIC_COUNT + (int)metric].result
-                  : (struct qkv_bootstrap_result){0};
-}
-
-const struct qkv_scorer *qkv_bootstrap_scorer(const struct qkv_bootstrap *b, int system)
-{
-    return system >= 0 && system < b->systems ? &b->scorers[system] : NULL;
 }

@@ -286,18 +286,18 @@ static struct qkv_words *words_of(const struct qkv_segment *segment, int64_t i)
 /* The statistics of a segment: its edits, and the mean number of words of its references. */
 enum { EDITS, REFERENCE_LENGTH, STATISTICS };
 
-static bool compare(const struct qkv_segment *segment, double *statistics)
+static int compare(const struct qkv_segment *segment, double *statistics)
 {
     int64_t min = INT64_MAX, length = 0;
     for (int64_t i = 1; i < segment->count; i++) {
         int64_t edits = count_edits(segment->arena, &segment->words[0], &segment->words[i]);
-        if (edits < 0) return false;
+        if (edits < 0) return 0;
         if (edits < min) min = edits;
         length += segment->words[i].count;
     }
     statistics[EDITS] = (double)min;
     statistics[REFERENCE_LENGTH] = (double)length / (double)(segment->count - 1);
-    return true;
+    return STATISTICS;
 }
 
 /* Edits in percent of the words of the references. If these have no words, 100 if there are edits, otherwise 0. */
@@ -308,25 +308,15 @@ static double score(const struct qkv_text_options *options, const double *sums)
     return sums[EDITS] > 0 ? 100 : 0;
 }
 
-static int list_details(const struct qkv_text_options *options, const double *sums,
-                        struct qkv_metric_detail *details)
+static bool describe(const struct qkv_text_options *options, const double *sums,
+                     struct qkv_metric_description *description)
 {
-    (void)options;
-    details[0] = (struct qkv_metric_detail){"edits", 1, {sums[EDITS]}};
-    details[1] = (struct qkv_metric_detail){"reference_length", 1, {sums[REFERENCE_LENGTH]}};
-    return 2;
-}
-
-static bool sign(const struct qkv_text_options *options, char *text, size_t size)
-{
-    snprintf(text, size, "tok:tercom|norm:%s|punct:%s|asian:no", options->ter_normalized ? "yes" : "no",
-             options->ter_no_punctuation ? "no" : "yes");
+    snprintf(description->signature, sizeof description->signature, "tok:tercom|norm:%s|punct:%s|asian:no",
+             options->ter_normalized ? "yes" : "no", options->ter_no_punctuation ? "no" : "yes");
+    description->detail_count = 2;
+    description->details[0] = (struct qkv_metric_detail){"edits", 1, {sums[EDITS]}};
+    description->details[1] = (struct qkv_metric_detail){"reference_length", 1, {sums[REFERENCE_LENGTH]}};
     return options->ter_case_sensitive;
 }
 
-const struct qkv_text_metric qkv_text_metric_ter = {.width = STATISTICS,
-                                                    .words = words_of,
-                                                    .compare = compare,
-                                                    .score = score,
-                                                    .details = list_details,
-                                                    .sign = sign};
+const struct qkv_text_metric qkv_text_metric_ter = {NULL, words_of, compare, score, describe};
