@@ -25,9 +25,6 @@ bool qkv_step_has_heads(const struct qkv_explanation *explanation, const struct 
 /* Formats the shape of a step: "[5, 4, 6]". */
 void qkv_step_shape(const struct qkv_explanation *explanation, const struct qkv_step *step, char text[64]);
 
-/* The text format (text_explanation.c): a numbered section per step; matrices stand side by side if they fit. */
-format_function qkv_text_explanations;
-
 /* How to print the numbers of a step: the same for all heads and explanations. */
 struct number_style {
     int digits;      /* after the decimal point */

@@ -342,19 +342,6 @@ static enum qkv_status render(struct format_job job, const struct qkv_format *fo
     return QKV_OK;
 }
 
-/* Renders into a file. */
-static enum qkv_status save(struct format_job job, const struct qkv_format *format,
-                            const struct qkv_format_options *options, const char *path,
-                            struct qkv_error *error)
-{
-    char *bytes;
-    size_t size;
-    if (render(job, format, options, &bytes, &size, error)) return QKV_INVALID;
-    enum qkv_status status = qkv_file_write(path, bytes, size, error);
-    free(bytes);
-    return status;
-}
-
 enum qkv_status qkv_attention_render(const struct qkv_attention_report *report,
                                      const struct qkv_format *format,
                                      const struct qkv_format_options *options, char **bytes, size_t *size,
@@ -376,5 +363,10 @@ enum qkv_status qkv_attention_write(const struct qkv_attention_report *report,
                                     const struct qkv_format *format, const struct qkv_format_options *options,
                                     const char *path, struct qkv_error *error)
 {
-    return save((struct format_job){.report = report}, format, options, path, error);
+    char *bytes;
+    size_t size;
+    if (qkv_attention_render(report, format, options, &bytes, &size, error)) return QKV_INVALID;
+    enum qkv_status status = qkv_file_write(path, bytes, size, error);
+    free(bytes);
+    return status;
 }

@@ -6,6 +6,7 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <stdlib.h>
 
 static void append_escaped(struct bytes *out, uint32_t point)
 {
@@ -46,37 +47,10 @@ static void append_number(struct bytes *out, double number)
         qkv_bytes_text(out, "null");
 }
 
-/* Whether nothing follows the opening of an object or array. Strings and names end with a quotation mark. */
-static bool is_open(const struct bytes *out, char opening)
-{
-    return out->size && out->data[out->size - 1] == opening;
-}
-
 static void append_line(struct bytes *out, int depth)
 {
     qkv_bytes_text(out, "\n");
     for (int i = 0; i < depth; i++) qkv_bytes_text(out, "\t");
-}
-
-/* Begins a member of an object, whose members are at this depth. */
-static void begin_member(struct bytes *out, int depth, const char *name)
-{
-    if (!is_open(out, '{')) qkv_bytes_text(out, ",");
-    append_line(out, depth);
-    append_string(out, name);
-    qkv_bytes_text(out, ":\t");
-}
-
-static void end_object(struct bytes *out, int depth)
-{
-    append_line(out, depth - 1);
-    qkv_bytes_text(out, "}");
-}
-
-/* Begins an item of an array. */
-static void begin_item(struct bytes *out)
-{
-    if (!is_open(out, '[')) qkv_bytes_text(out, ", ");
 }
 
 /* depth: of the members of the item. */
@@ -87,15 +61,19 @@ static void append_item(struct bytes *out, const cJSON *item, int depth)
         qkv_bytes_text(out, "{");
         cJSON_ArrayForEach(child, item)
         {
-            begin_member(out, depth, child->string);
+            if (child->prev->next) qkv_bytes_text(out, ","); /* the first child's prev is the last one */
+            append_line(out, depth);
+            append_string(out, child->string);
+            qkv_bytes_text(out, ":\t");
             append_item(out, child, depth + 1);
         }
-        end_object(out, depth);
+        append_line(out, depth - 1);
+        qkv_bytes_text(out, "}");
     } else if (cJSON_IsArray(item)) {
         qkv_bytes_text(out, "[");
         cJSON_ArrayForEach(child, item)
         {
-            begin_item(out);
+            if (child->prev->next) qkv_bytes_text(out, ", ");
             append_item(out, child, depth + 1);
         }
         qkv_bytes_text(out, "]");
@@ -103,6 +81,8 @@ static void append_item(struct bytes *out, const cJSON *item, int depth)
         append_string(out, item->valuestring);
     } else if (cJSON_IsNumber(item)) {
         append_number(out, item->valuedouble);
+    } else if (cJSON_IsRaw(item)) {
+        qkv_bytes_text(out, item->valuestring);
     } else {
         qkv_bytes_text(out, cJSON_IsTrue(item) ? "true" : cJSON_IsFalse(item) ? "false" : "null");
     }
@@ -115,171 +95,152 @@ void qkv_json_append(struct bytes *out, const cJSON *item)
 
 /* ---- what maps and explanations have in common ---- */
 
-/* Adds a text, unless it is NULL. */
-static void add_text(struct bytes *out, int depth, const char *name, const char *text)
+/* Adds an item to an object or, if `name` is NULL, to an array, and returns it. Where memory is out, fails `out`. */
+static cJSON *add(struct bytes *out, cJSON *parent, const char *name, cJSON *item)
 {
-    if (!text) return;
-    begin_member(out, depth, name);
-    append_string(out, text);
+    if (name ? cJSON_AddItemToObject(parent, name, item) : cJSON_AddItemToArray(parent, item)) return item;
+    cJSON_Delete(item);
+    out->failed = true;
+    return NULL;
 }
 
-static void add_number(struct bytes *out, int depth, const char *name, double number)
+/* Adds a text, unless it is NULL. */
+static void add_text(struct bytes *out, cJSON *object, const char *name, const char *text)
 {
-    begin_member(out, depth, name);
-    append_number(out, number);
+    if (text) add(out, object, name, cJSON_CreateString(text));
 }
 
 /* NULL becomes null. */
-static void add_texts(struct bytes *out, int depth, const char *name, const char *const *texts, int64_t count)
+static void add_texts(struct bytes *out, cJSON *object, const char *name, const char *const *texts,
+                      int64_t count)
 {
-    begin_member(out, depth, name);
-    qkv_bytes_text(out, texts ? "[" : "null");
-    for (int64_t i = 0; texts && i < count; i++) {
-        begin_item(out);
-        append_string(out, texts[i]);
-    }
-    if (texts) qkv_bytes_text(out, "]");
+    add(out, object, name, texts ? cJSON_CreateStringArray(texts, (int)count) : cJSON_CreateNull());
 }
 
-static void append_matrix(struct bytes *out, const double *values, int64_t rows, int64_t columns)
+/* Adds a matrix or, unless `heads` is 0, a list of matrices. As text it takes less memory than as items. */
+static void add_matrix(struct bytes *out, cJSON *object, const char *name, const double *values,
+                       int64_t heads, int64_t rows, int64_t columns)
 {
-    qkv_bytes_text(out, "[");
-    for (int64_t r = 0; r < rows; r++) {
-        begin_item(out);
-        qkv_bytes_text(out, "[");
+    struct bytes text = {0};
+    if (heads) qkv_bytes_text(&text, "[");
+    for (int64_t r = 0; r < (heads ? heads : 1) * rows; r++) {
+        qkv_bytes_text(&text, r % rows ? ", [" : r ? "], [[" : "[[");
         for (int64_t c = 0; c < columns; c++) {
-            begin_item(out);
-            append_number(out, values[r * columns + c]);
+            if (c) qkv_bytes_text(&text, ", ");
+            append_number(&text, values[r * columns + c]);
         }
-        qkv_bytes_text(out, "]");
+        qkv_bytes_text(&text, "]");
     }
-    qkv_bytes_text(out, "]");
+    qkv_bytes_text(&text, heads ? "]]" : "]");
+    add(out, object, name, text.failed ? NULL : cJSON_CreateRaw(text.data));
+    free(text.data);
+}
+
+/* Appends the object, and deletes it. */
+static enum qkv_status finish(struct bytes *out, cJSON *object)
+{
+    if (!out->failed) qkv_json_append(out, object);
+    qkv_bytes_text(out, "\n");
+    cJSON_Delete(object);
+    return QKV_OK;
 }
 
 /* ---- attention maps ---- */
 
-static void add_index(struct bytes *out, const char *name, int index)
+/* The number of a layer or head, or "mean". */
+static cJSON *index_item(int index)
 {
-    if (index)
-        add_number(out, 3, name, index);
-    else
-        add_text(out, 3, name, "mean");
+    return index ? cJSON_CreateNumber(index) : cJSON_CreateString("mean");
 }
 
-static void append_map(const struct qkv_attention_report *report, const struct qkv_attention_map *map,
-                       struct bytes *out)
+static void add_map(const struct qkv_attention_report *report, const struct qkv_attention_map *map,
+                    cJSON *maps, struct bytes *out)
 {
+    cJSON *object = add(out, maps, NULL, cJSON_CreateObject());
     char name[64];
     qkv_attention_map_name(map, name, sizeof name);
-    begin_item(out);
-    qkv_bytes_text(out, "{");
-    add_text(out, 3, "name", name);
-    add_text(out, 3, "kind", qkv_attention_kind_name(map->kind));
-    add_index(out, "layer", map->layer);
-    add_index(out, "head", map->head);
+    add_text(out, object, "name", name);
+    add_text(out, object, "kind", qkv_attention_kind_name(map->kind));
+    add(out, object, "layer", index_item(map->layer));
+    add(out, object, "head", index_item(map->head));
     if (map->kind == QKV_ATTENTION_CROSS) {
         /* A row has two tokens: the one that the decoder step reads, and the one it predicts. */
-        begin_member(out, 3, "rows");
-        qkv_bytes_text(out, "{");
-        add_texts(out, 4, "input", report->target_input, map->rows);
-        add_texts(out, 4, "output", report->target_output, map->rows);
-        end_object(out, 4);
+        cJSON *rows = add(out, object, "rows", cJSON_CreateObject());
+        add_texts(out, rows, "input", report->target_input, map->rows);
+        add_texts(out, rows, "output", report->target_output, map->rows);
     } else {
-        add_texts(out, 3, "rows", qkv_attention_row_tokens(report, map->kind), map->rows);
+        add_texts(out, object, "rows", qkv_attention_row_tokens(report, map->kind), map->rows);
     }
-    add_texts(out, 3, "columns", qkv_attention_column_tokens(report, map->kind), map->columns);
-    begin_member(out, 3, "weights");
-    append_matrix(out, map->weights, map->rows, map->columns);
-    end_object(out, 3);
+    add_texts(out, object, "columns", qkv_attention_column_tokens(report, map->kind), map->columns);
+    add_matrix(out, object, "weights", map->weights, 0, map->rows, map->columns);
 }
 
 static enum qkv_status write_maps(const struct format_job *job, struct bytes *out, struct qkv_error *error)
 {
     const struct qkv_attention_report *report = job->report;
+    cJSON *object = cJSON_CreateObject();
     (void)error;
-    qkv_bytes_text(out, "{");
-    add_text(out, 1, "format", "qkv attention 1");
+    add_text(out, object, "format", "qkv attention 1");
     add_text(
-        out, 1, "about",
+        out, object, "about",
         "weights[row][column] is the number that `value` names, of the row's token (query) for the column's "
         "token (key); each row sums to 1; layers and heads count from 1");
-    add_text(out, 1, "title", report->title);
-    add_text(out, 1, "model", report->model);
-    add_text(out, 1, "precision", report->precision);
-    add_text(out, 1, "value", qkv_report_value_name(report));
-    if (report->silent_count) add_texts(out, 1, "without", report->silent_heads, report->silent_count);
-    add_texts(out, 1, "source", report->source, report->source_length);
-    add_texts(out, 1, "target_input", report->target_input, report->target_length);
-    add_texts(out, 1, "target_output", report->target_output, report->target_length);
-    begin_member(out, 1, "maps");
-    qkv_bytes_text(out, "[");
-    for (int64_t i = 0; i < report->map_count; i++) append_map(report, &report->maps[i], out);
-    qkv_bytes_text(out, "]");
-    end_object(out, 1);
-    qkv_bytes_text(out, "\n");
-    return QKV_OK;
+    add_text(out, object, "title", report->title);
+    add_text(out, object, "model", report->model);
+    add_text(out, object, "precision", report->precision);
+    add_text(out, object, "value", qkv_report_value_name(report));
+    if (report->silent_count) add_texts(out, object, "without", report->silent_heads, report->silent_count);
+    add_texts(out, object, "source", report->source, report->source_length);
+    add_texts(out, object, "target_input", report->target_input, report->target_length);
+    add_texts(out, object, "target_output", report->target_output, report->target_length);
+    cJSON *maps = add(out, object, "maps", cJSON_CreateArray());
+    for (int64_t i = 0; i < report->map_count; i++) add_map(report, &report->maps[i], maps, out);
+    return finish(out, object);
 }
 
 /* ---- explanations ---- */
 
-static void append_step(const struct qkv_explanation *explanation, const struct qkv_step *step,
-                        struct bytes *out)
+static void add_step(const struct qkv_explanation *explanation, const struct qkv_step *step, cJSON *steps,
+                     struct bytes *out)
 {
+    cJSON *object = add(out, steps, NULL, cJSON_CreateObject());
     char shape[64];
-    bool heads = qkv_step_has_heads(explanation, step);
     qkv_step_shape(explanation, step, shape);
-    begin_item(out);
-    qkv_bytes_text(out, "{");
-    add_text(out, 5, "name", step->name);
-    add_text(out, 5, "title", step->title);
-    add_text(out, 5, "formula", step->formula);
-    add_text(out, 5, "note", step->note);
-    begin_member(out, 5, "shape");
-    qkv_bytes_text(out, shape);
-    add_texts(out, 5, "rows", step->row_names, step->rows);
-    add_texts(out, 5, "columns", step->column_names, step->columns);
-    begin_member(out, 5, "values");
-    if (heads) qkv_bytes_text(out, "[");
-    for (int64_t h = 0; h < (heads ? step->heads : 1); h++) {
-        if (heads) begin_item(out);
-        append_matrix(out, step->values + h * step->rows * step->columns, step->rows, step->columns);
-    }
-    if (heads) qkv_bytes_text(out, "]");
-    end_object(out, 5);
+    add_text(out, object, "name", step->name);
+    add_text(out, object, "title", step->title);
+    add_text(out, object, "formula", step->formula);
+    add_text(out, object, "note", step->note);
+    add(out, object, "shape", cJSON_CreateRaw(shape));
+    add_texts(out, object, "rows", step->row_names, step->rows);
+    add_texts(out, object, "columns", step->column_names, step->columns);
+    add_matrix(out, object, "values", step->values, qkv_step_has_heads(explanation, step) ? step->heads : 0,
+               step->rows, step->columns);
 }
 
 static enum qkv_status write_explanations(const struct format_job *job, struct bytes *out,
                                           struct qkv_error *error)
 {
     const struct qkv_explanation *first = &job->explanations[0];
+    cJSON *object = cJSON_CreateObject();
     (void)error;
-    qkv_bytes_text(out, "{");
-    add_text(out, 1, "format", "qkv explain 1");
-    add_text(out, 1, "title", first->title);
-    add_text(out, 1, "about", first->about && *first->about ? first->about : NULL);
-    begin_member(out, 1, "walks");
-    qkv_bytes_text(out, "[");
+    add_text(out, object, "format", "qkv explain 1");
+    add_text(out, object, "title", first->title);
+    add_text(out, object, "about", first->about && *first->about ? first->about : NULL);
+    cJSON *walks = add(out, object, "walks", cJSON_CreateArray());
     for (int i = 0; i < job->count; i++) {
         const struct qkv_explanation *explanation = &job->explanations[i];
-        begin_item(out);
-        qkv_bytes_text(out, "{");
-        add_text(out, 3, "label", explanation->label);
-        add_text(out, 3, "model", explanation->model);
-        add_text(out, 3, "kind", qkv_attention_kind_name(explanation->kind));
-        if (explanation->layer) add_number(out, 3, "layer", explanation->layer);
-        add_number(out, 3, "first_head", explanation->first_head);
-        add_number(out, 3, "heads", (double)explanation->heads);
-        begin_member(out, 3, "steps");
-        qkv_bytes_text(out, "[");
+        cJSON *walk = add(out, walks, NULL, cJSON_CreateObject());
+        add_text(out, walk, "label", explanation->label);
+        add_text(out, walk, "model", explanation->model);
+        add_text(out, walk, "kind", qkv_attention_kind_name(explanation->kind));
+        if (explanation->layer) add(out, walk, "layer", cJSON_CreateNumber(explanation->layer));
+        add(out, walk, "first_head", cJSON_CreateNumber(explanation->first_head));
+        add(out, walk, "heads", cJSON_CreateNumber((double)explanation->heads));
+        cJSON *steps = add(out, walk, "steps", cJSON_CreateArray());
         for (int64_t s = 0; s < explanation->step_count; s++)
-            append_step(explanation, &explanation->steps[s], out);
-        qkv_bytes_text(out, "]");
-        end_object(out, 3);
+            add_step(explanation, &explanation->steps[s], steps, out);
     }
-    qkv_bytes_text(out, "]");
-    end_object(out, 1);
-    qkv_bytes_text(out, "\n");
-    return QKV_OK;
+    return finish(out, object);
 }
 
 const struct qkv_format_writer qkv_writer_json = {
