@@ -3,6 +3,8 @@
 
 #include "data/corpus.h"
 
+#include <sys/stat.h>
+
 enum { CONTEXT = 4 };
 
 static struct qkv_data_config data_of(enum qkv_text_form form)
@@ -15,18 +17,23 @@ static struct qkv_data_config data_of(enum qkv_text_form form)
     };
 }
 
-/* Reads and encodes a part of a text. */
-static void read_part(struct qkv_corpus *corpus, struct qkv_vocabulary *vocabulary, const char *text,
+/* Reads and encodes a part of the texts of a path. */
+static void read_path(struct qkv_corpus *corpus, struct qkv_vocabulary *vocabulary, const char *path,
                       enum qkv_text_form form, enum qkv_corpus_part part)
 {
     const struct qkv_data_config data = data_of(form);
     struct qkv_vocabulary source RELEASED(qkv_vocabulary_release) = {0};
-    const char *path = write_text(scratch("text"), "text.txt", text);
     const struct qkv_corpus_options options = {.part = part, .drop_long = true};
     cr_assert_eq(qkv_corpus_read(corpus, path, &data, options, &error), QKV_OK, "%s", error.message);
     cr_assert_eq(qkv_corpus_vocabularies(corpus, &data, &source, vocabulary, &error), QKV_OK);
     cr_assert_eq(source.size, QKV_SPECIALS);
     cr_assert_eq(qkv_corpus_encode(corpus, &source, vocabulary, &error), QKV_OK);
+}
+
+static void read_part(struct qkv_corpus *corpus, struct qkv_vocabulary *vocabulary, const char *text,
+                      enum qkv_text_form form, enum qkv_corpus_part part)
+{
+    read_path(corpus, vocabulary, write_text(scratch("text"), "text.txt", text), form, part);
 }
 
 /* The tokens of ids first .. end-1, with | for </s>. */
@@ -118,5 +125,55 @@ Test(running_text, lines_and_paragraphs_are_sentences_without_a_source)
         cr_expect_eq(batch.source_tokens, 0);
         cr_expect_eq(batch.target_tokens, start[count] + count, "with </s>");
         cr_expect_eq(batch.target_input[0], QKV_BEGIN);
+    }
+}
+
+/* A folder and a pattern are one text, in the order of the names, without folders and hidden files; no paragraph goes on in the
+ * next file. */
+Test(running_text, several_files_are_one_text)
+{
+    static const struct {
+        const char *path;
+        enum qkv_text_form form;
+        enum qkv_corpus_part part;
+        const char *tokens;
+    } CASES[] = {
+        {"all", QKV_TEXT_RUNNING, QKV_PART_ALL, "|xy|ab|cd|ef|gh|"},
+        {"all/", QKV_TEXT_RUNNING, QKV_PART_TRAIN, "|xy|ab|cd|ef|"},
+        {"all", QKV_TEXT_RUNNING, QKV_PART_DEV, "|gh|"},
+        {"all/*.txt", QKV_TEXT_RUNNING, QKV_PART_ALL, "|ab|cd|ef|gh|"},
+        {"all/[b]*", QKV_TEXT_RUNNING, QKV_PART_ALL, "|ef|gh|"},
+        {"all", QKV_TEXT_PARAGRAPHS, QKV_PART_ALL, "xy,ab▁cd,ef▁gh,"},
+        {"all", QKV_TEXT_LINES, QKV_PART_DEV, "gh,"},
+    };
+    const char *root = enter(scratch("files")), *folder = format("%s/all", root);
+    cr_assert(!mkdir(folder, 0777) && !mkdir(format("%s/sub", folder), 0777));
+    write_text(folder, "b.txt", "ef\ngh\n");
+    write_text(folder, "a.txt", "ab\ncd"); /* without its last line end */
+    write_text(folder, "a", "xy\n");
+    write_text(folder, "a0.md", "");
+    write_text(folder, ".hidden", "zz\n");
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct qkv_corpus corpus RELEASED(qkv_corpus_release) = {0};
+        struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release) = {0};
+        read_path(&corpus, &vocabulary, CASES[i].path, CASES[i].form, CASES[i].part);
+        char text[100] = "";
+        const int64_t *start = corpus.target.start;
+        if (corpus.sides.runs_on) strcpy(text, spelled(&corpus, &vocabulary, 0, start[corpus.count]));
+        for (int64_t n = 0; n < corpus.count && !corpus.sides.runs_on; n++) {
+            strcat(text, spelled(&corpus, &vocabulary, start[n], start[n + 1]));
+            strcat(text, ",");
+        }
+        cr_expect_str_eq(text, CASES[i].tokens, "case %zu: %s", i, text);
+    }
+    struct qkv_corpus corpus;
+    const struct qkv_data_config data = data_of(QKV_TEXT_LINES);
+    const struct qkv_corpus_options options = {.drop_long = true, .key = "data.train"};
+    static const char *const BAD[][2] = {
+        {"all/sub", "all/sub: the folder has no files"},
+        {"all/*.c", "all/*.c: there is no such text: set data.train to its path"}};
+    for (int i = 0; i < 2; i++) {
+        cr_expect_eq(qkv_corpus_read(&corpus, BAD[i][0], &data, options, &error), QKV_INVALID);
+        cr_expect_str_eq(error.message, BAD[i][1]);
     }
 }

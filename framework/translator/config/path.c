@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -85,10 +86,47 @@ bool qkv_path_is_text(const char *path)
     DIR *entries = folder && !found ? opendir(folder) : NULL;
     size_t length = strlen(name);
     for (struct dirent *entry; entries && !found && (entry = readdir(entries));)
-        found = *name && !strncmp(entry->d_name, name, length) && entry->d_name[length] == '.';
+        found = *name && ((!strncmp(entry->d_name, name, length) && entry->d_name[length] == '.') ||
+                          !fnmatch(name, entry->d_name, FNM_PERIOD));
     if (entries) closedir(entries);
     qkv_arena_release(&arena);
     return found;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+const char **qkv_path_files(struct qkv_arena *arena, const char *path, int64_t *count)
+{
+    struct stat status;
+    const char *pattern = "*", *folder = path, **files = qkv_arena_array(arena, 1, sizeof *files);
+    bool exists = !strcmp(path, "-") || !stat(path, &status);
+    int64_t capacity = 1;
+    *count = 0;
+    if (exists && (!strcmp(path, "-") || !S_ISDIR(status.st_mode))) {
+        if (files) files[(*count)++] = path;
+        return files;
+    }
+    if (!exists) folder = folder_of(arena, path, &pattern);
+    DIR *entries = folder ? opendir(folder) : NULL;
+    for (struct dirent *entry; entries && files && (entry = readdir(entries));) {
+        if (fnmatch(pattern, entry->d_name, FNM_PERIOD)) continue;
+        const char *file = qkv_arena_format(arena, "%s/%s", folder, entry->d_name);
+        if (file && !stat(file, &status) && S_ISDIR(status.st_mode)) continue;
+        if (*count == capacity) {
+            const char **more = qkv_arena_array(arena, capacity *= 2, sizeof *more);
+            if (more) memcpy(more, files, (size_t)*count * sizeof *more);
+            files = more;
+        }
+        if (!file) files = NULL;
+        if (files) files[(*count)++] = file;
+    }
+    if (entries) closedir(entries);
+    if (files && !*count && !exists) files[(*count)++] = path;
+    if (files) qsort(files, (size_t)*count, sizeof *files, by_bytes);
+    return files;
 }
 
 /* Whether an errno is permanent: the folder does not exist or is not accessible. After a temporary error, such as too many open

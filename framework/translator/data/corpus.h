@@ -53,6 +53,9 @@ struct qkv_parallel_text {
     /* Of a text without pairs: bytes before the next line, and those of the part for training; the current paragraph */
     int64_t bytes, train_bytes, paragraph_capacity;
     char *paragraph;
+    const char **file; /* [files], of which the first `opened` are open or read */
+    int64_t files, opened;
+    struct qkv_arena arena;
     bool is_dev, is_in_paragraph; /* of the last line */
 };
 

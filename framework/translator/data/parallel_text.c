@@ -1,6 +1,7 @@
 /* Sentence pairs, one by one, as text and as tokens: from a table, or from two line-aligned files. */
 #include "data/corpus.h"
 
+#include "config/path.h"
 #include "core/memory.h"
 #include "data/prepared.h"
 #include "data/unicode.h"
@@ -184,35 +185,52 @@ static bool has_pairs(const struct qkv_parallel_text *text)
     return text->data->text == QKV_TEXT_PAIRS;
 }
 
-/* Opens the text. If only a part is wanted, reads it once to count its bytes. */
-static enum qkv_status open_text(struct qkv_parallel_text *text, struct qkv_error *error)
+/* Reads the next line of all files as the target of a pair. A blank one, with which no paragraph goes on, is between two
+ * files of paragraphs. */
+static enum qkv_status read_line(struct qkv_parallel_text *text, bool *found, struct qkv_error *error)
 {
     struct qkv_lines *lines = &text->pairs.source;
-    text->pairs.is_table = true; /* one file */
+    *found = false;
+    text->raw[1] = "", text->size[1] = 0;
+    while (!*found) {
+        if (lines->path && qkv_lines_next(lines, found, error)) return QKV_INVALID;
+        if (*found) text->raw[1] = lines->line, text->size[1] = lines->size;
+        if (*found || text->opened == text->files) break;
+        *found = lines->path && text->data->text == QKV_TEXT_PARAGRAPHS;
+        qkv_lines_close(lines);
+        if (qkv_lines_open(lines, text->file[text->opened++], error)) return QKV_INVALID;
+    }
+    return QKV_OK;
+}
+
+/* Finds the files of the text. If only a part is wanted, reads them once to count their bytes. */
+static enum qkv_status open_text(struct qkv_parallel_text *text, struct qkv_error *error)
+{
+    text->pairs.is_table = true; /* one file at a time */
     text->train_bytes = INT64_MAX;
     if (qkv_is_prepared(text->path)) return qkv_prepared_refuse(text->path, error);
-    if (qkv_lines_open(lines, text->path, error)) return QKV_INVALID;
+    text->file = qkv_path_files(&text->arena, text->path, &text->files);
+    if (!text->file) return qkv_error_set(error, "%s: out of memory", text->path);
+    if (!text->files) return qkv_error_set(error, "%s: the folder has no files", text->path);
     if (text->options.part == QKV_PART_ALL) return QKV_OK;
     if (!strcmp(text->path, "-"))
         return qkv_error_set(error, "<stdin>: cannot be read twice, as data.dev_share needs: name a file");
     int64_t bytes = 0;
     enum qkv_status status;
     bool found;
-    while (!(status = qkv_lines_next(lines, &found, error)) && found) bytes += (int64_t)lines->size + 1;
-    if (status) return status;
+    while (!(status = read_line(text, &found, error)) && found) bytes += (int64_t)text->size[1] + 1;
     text->train_bytes = (int64_t)ceil((1 - text->data->dev_share) * (double)bytes);
-    qkv_lines_close(lines);
-    return qkv_lines_open(lines, text->path, error);
+    qkv_lines_close(&text->pairs.source);
+    text->opened = 0;
+    return status;
 }
 
 /* Reads the next line of the wanted part as the target of a pair. A paragraph belongs to the part in which it begins. */
 static enum qkv_status next_line(struct qkv_parallel_text *text, bool *found, struct qkv_error *error)
 {
-    struct qkv_lines *lines = &text->pairs.source;
     bool has_paragraphs = text->data->text == QKV_TEXT_PARAGRAPHS;
     do {
-        if (qkv_lines_next(lines, found, error)) return QKV_INVALID;
-        text->raw[1] = *found ? lines->line : "", text->size[1] = *found ? lines->size : 0;
+        if (read_line(text, found, error)) return QKV_INVALID;
         if (!text->is_in_paragraph) text->is_dev = text->bytes >= text->train_bytes;
         text->is_in_paragraph = has_paragraphs && !is_blank(text, 1);
         text->bytes += (int64_t)text->size[1] + 1;
@@ -227,12 +245,11 @@ static enum qkv_status next_line(struct qkv_parallel_text *text, bool *found, st
 /* Adds the current line to the paragraph, after a space. */
 static bool add_to_paragraph(struct qkv_parallel_text *text, size_t *size)
 {
-    const struct qkv_lines *lines = &text->pairs.source;
-    if (!QKV_RESERVE(text->paragraph, text->paragraph_capacity, (int64_t)(*size + lines->size + 2)))
+    if (!QKV_RESERVE(text->paragraph, text->paragraph_capacity, (int64_t)(*size + text->size[1] + 2)))
         return false;
     if (*size) text->paragraph[(*size)++] = ' ';
-    memcpy(text->paragraph + *size, lines->line, lines->size + 1);
-    *size += lines->size;
+    memcpy(text->paragraph + *size, text->raw[1], text->size[1] + 1);
+    *size += text->size[1];
     return true;
 }
 
@@ -329,4 +346,5 @@ void qkv_parallel_text_release(struct qkv_parallel_text *text)
     qkv_pair_lines_close(&text->pairs);
     for (int side = 0; side < 2; side++) qkv_tokens_release(&text->tokens[side]);
     free(text->paragraph);
+    qkv_arena_release(&text->arena);
 }

@@ -151,6 +151,14 @@ bool qkv_path_is_text(const char *path)
     return false;
 }
 
+const char **qkv_path_files(struct qkv_arena *arena, const char *path, int64_t *count)
+{
+    const char **files = qkv_arena_array(arena, 1, sizeof *files);
+    if (files) files[0] = path;
+    *count = 1;
+    return files;
+}
+
 /* ---- one text in memory, in place of all files ---- */
 
 struct qkv_input {
