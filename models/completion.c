@@ -1,5 +1,5 @@
 /* A language model continues a text by the search in one batch, window by window. */
-#include "models/completion.h"
+#include "qkv/model.h"
 
 #include "core/memory.h"
 #include "models/network.h"

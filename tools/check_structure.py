@@ -30,7 +30,8 @@ LONGEST_FILE, LONGEST_FUNCTION = 800, 100
 LONGEST_EXAMPLE = 200  # one sitting
 MOST_PARAMETERS = 7  # except for kernels: products take the arguments that BLAS takes
 CLANG_FORMAT = 14  # other versions break some lines differently
-TOP = {"CHANGELOG.md", "CMakeLists.txt", "CMakePresets.json", "CONTRIBUTING.md", "LICENSE", "README.md"}
+TOP = {"CHANGELOG.md", "CMakeLists.txt", "CMakePresets.json", "CONTRIBUTING.md", "LICENSE", "README.md",
+       "pyproject.toml"}
 
 Function = collections.namedtuple("Function", "name line length parameters is_static")
 findings = set()

@@ -6,7 +6,7 @@
 
 #include "core/system.h"
 #include "data/lines.h"
-#include "models/completion.h"
+#include "qkv/model.h"
 
 static struct sampling_options sampling = SAMPLING_OPTIONS_DEFAULT;
 static int64_t max_length, n = 1, threads;

@@ -4,7 +4,6 @@
 #include "tiny.h"
 
 #include "data/batch.h"
-#include "models/completion.h"
 #include "models/network.h"
 
 enum { SIZE = 7, WINDOWS = 3 };

@@ -375,3 +375,43 @@ enum qkv_status qkv_aligner_choose(struct qkv_aligner *aligner, int direction, e
     qkv_arena_release(&arena);
     return status;
 }
+
+/* ---- links of texts ---- */
+
+/* The links as text in the arena; NULL when memory runs out. */
+static const char *text_of(const struct qkv_alignment *alignment, struct qkv_arena *arena)
+{
+    enum { LONGEST = 42 }; /* two numbers, a hyphen and a space */
+    const size_t size = (size_t)alignment->count * LONGEST + 1;
+    char *text = qkv_arena_allocate(arena, size);
+    size_t used = 0;
+    if (text) *text = '\0';
+    for (int64_t i = 0; text && i < alignment->count; i++)
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s%lld-%lld", i ? " " : "",
+                             (long long)alignment->links[i].source, (long long)alignment->links[i].target);
+    return text;
+}
+
+enum qkv_status qkv_links_draw(const struct qkv_run *run, int64_t count, struct qkv_linked_texts *pairs,
+                               const struct qkv_links_options *options, struct qkv_arena *arena,
+                               struct qkv_error *error)
+{
+    const struct qkv_aligner_map map = {options->layer, options->head};
+    const struct qkv_aligner_options drawing = {
+        .map = {map, map},
+        .drawing = options->reverse ? QKV_DRAWING_GROW_DIAG : QKV_DRAWING_TARGET,
+        .threshold = options->threshold,
+    };
+    struct qkv_aligned_pair *aligned = qkv_arena_zeros(arena, count, sizeof *aligned);
+    if (!aligned) return qkv_no_memory(error);
+    for (int64_t i = 0; i < count; i++)
+        aligned[i].texts = (struct qkv_pair_texts){pairs[i].source, pairs[i].target, strlen(pairs[i].source),
+                                                   strlen(pairs[i].target)};
+    struct qkv_aligner *aligner = qkv_aligner_new(run, options->reverse, &drawing, options->workers, error);
+    enum qkv_status status = aligner ? qkv_aligner_run(aligner, count, aligned, error) : QKV_INVALID;
+    for (int64_t i = 0; i < count && !status; i++)
+        if (!(pairs[i].links = text_of(&aligned[i].links, arena))) status = qkv_no_memory(error);
+    qkv_aligner_free(aligner);
+    return status;
+}

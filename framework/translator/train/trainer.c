@@ -5,7 +5,6 @@
 #include "core/system.h"
 #include "graph/internal.h"
 
-#include "models/completion.h"
 #include "models/network.h"
 
 #include <math.h>

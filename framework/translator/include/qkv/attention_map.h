@@ -365,4 +365,42 @@ QKV_API enum qkv_status qkv_heads_measure(struct qkv_run *run, const struct qkv_
                                           struct qkv_measured_heads *measured, struct qkv_error *error);
 QKV_API void qkv_measured_heads_release(struct qkv_measured_heads *measured);
 
+/* ======== word alignment ========
+ * Links between the words of sentence pairs, as `qkv align` draws them from cross attention.
+ *
+ * Example:
+ *     struct qkv_error error = {""};
+ *     struct qkv_run run;
+ *     struct qkv_arena arena = {0};
+ *     struct qkv_linked_texts pair = {.source = "the cat", .target = "el gato"};
+ *     const struct qkv_links_options options = {0}; // the mean of all heads
+ *     if (!qkv_run_open(&run, "runs/toy_en_es", NULL, QKV_FLOAT32, &error)) {
+ *         if (!qkv_links_draw(&run, 1, &pair, &options, &arena, &error)) puts(pair.links); // 0-0 1-1
+ *         qkv_run_release(&run);
+ *     }
+ *     qkv_arena_release(&arena);
+ */
+
+struct qkv_links_options {
+    int layer, head;  /* from 1; 0: the mean over layers, or over heads */
+    double threshold; /* above 0: link all words with a greater weight; 0: the strongest words */
+    const struct qkv_run
+        *reverse; /* a run in the other direction: both are combined by grow-diag; NULL: none */
+    struct qkv_workers *workers; /* NULL: the calling thread alone */
+};
+
+/* A sentence pair, and the result: its links, "0-0 1-2", source word first, from 0; words are what white space separates. */
+struct qkv_linked_texts {
+    const char *source, *target;
+    const char
+        *links; /* in the arena; "": the pair has no words, or is too long for the positions of a run */
+};
+
+/* Draws the links of `count` pairs. Fails for a run without such a layer or head of cross attention, for text that is not
+ * UTF-8, and when memory runs out. */
+QKV_API enum qkv_status qkv_links_draw(const struct qkv_run *run, int64_t count,
+                                       struct qkv_linked_texts *pairs,
+                                       const struct qkv_links_options *options, struct qkv_arena *arena,
+                                       struct qkv_error *error);
+
 #endif

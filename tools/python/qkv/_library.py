@@ -1,0 +1,130 @@
+"""The shared library: loading it, calling its functions, and running the bundled command."""
+
+import ctypes
+import os
+import pathlib
+import subprocess
+import threading
+
+from . import _declarations as c
+
+FOLDER = pathlib.Path(__file__).parent
+COMMAND = FOLDER / "bin" / "qkv"
+
+
+class Error(ValueError):
+    """A mistake in files, configs, texts or arguments; the message is that of the command line."""
+
+
+class _Functions:
+    """The functions of the library as attributes, without their prefix qkv_: lib.run_open is qkv_run_open."""
+
+    def __init__(self):
+        self._library = ctypes.CDLL(str(FOLDER / "libqkv.so"))
+
+    def __getattr__(self, name):
+        try:
+            result, parameters = c.FUNCTIONS[f"qkv_{name}"]()
+        except KeyError:
+            raise AttributeError(name) from None
+        function = self._library[f"qkv_{name}"]
+        function.restype, function.argtypes = result, [kind for _, kind in parameters]
+        setattr(self, name, function)
+        return function
+
+
+lib = _Functions()
+
+
+def call(name, *arguments):
+    """Calls a function whose last argument is the error; Error with its message if the function fails."""
+    error = c.qkv_error()
+    result = getattr(lib, name)(*arguments, error)
+    failed = result != 0 if isinstance(result, int) else not result
+    if failed:
+        raise Error(error.message.decode(errors="replace"))
+    return result
+
+
+def text(value, what="the text"):
+    """A string as the library takes it."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a string, not {type(value).__name__}")
+    if "\0" in value:
+        raise Error(f"{what} has a NUL character")
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise Error(f"{what} is not valid Unicode") from None
+
+
+def path(value, what="the path"):
+    """A path as the library takes it. A relative one that does not exist may name a shipped file, such as configs/x.yaml."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{what} must be a string or a path, not {type(value).__name__}")
+    value = os.fspath(value)
+    if isinstance(value, str) and "\0" not in value and value and not os.path.exists(value) and (FOLDER / value).is_file():
+        value = str(FOLDER / value)
+    return text(value, what)
+
+
+def number(value, what, low=-(2**63), high=2**63 - 1):
+    """An integer that C can hold."""
+    try:
+        value = value.__index__()
+    except AttributeError:
+        raise TypeError(f"{what} must be an integer, not {type(value).__name__}") from None
+    if not low <= value <= high:
+        raise Error(f"{what} is {value}, but must be from {low} to {high}")
+    return value
+
+
+def interruptible(work, tick=None, stop=None):
+    """Calls work() in a thread and returns its result. Ctrl-C calls stop() and waits, or without `stop` gives up waiting: the
+    thread then ends by itself. `tick`: called ten times a second."""
+    outcome = {}
+
+    def run():
+        try:
+            outcome["result"] = work()
+        except BaseException as error:
+            outcome["error"] = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    interrupted = False
+    while thread.is_alive():
+        try:
+            thread.join(0.1)
+            if tick:
+                tick()
+        except KeyboardInterrupt:
+            if not stop or interrupted:
+                raise
+            interrupted = True
+            stop()
+    if "error" in outcome:
+        raise outcome["error"]
+    return outcome["result"]
+
+
+def command(*arguments, stdin=None):
+    """Runs the bundled command: command("init", "spa.txt"). Returns what it prints; Error with its message if it fails."""
+    words = [os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in arguments]
+    if any("\0" in word for word in words):
+        raise Error("an argument has a NUL character")
+    done = subprocess.run([COMMAND, *words], input=stdin, capture_output=True, encoding="utf-8", errors="replace")
+    if done.returncode:
+        raise Error(done.stderr.strip().removeprefix("qkv: "))
+    return done.stdout
+
+
+def options(values):
+    """Keyword arguments as options of the command: by_length=3 is --by-length=3, quiet=True is --quiet."""
+    found = []
+    for name, value in values.items():
+        option = "--" + name.replace("_", "-")
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if one is not False and one is not None:
+                found.append(option if one is True else f"{option}={one}")
+    return found

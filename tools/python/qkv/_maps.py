@@ -1,0 +1,162 @@
+"""Attention maps as arrays, and how they are shown."""
+
+import ctypes
+import html
+import pathlib
+
+import numpy
+
+from . import _declarations as c
+from ._library import Error, call, lib, number, text
+
+KINDS = ("encoder", "decoder", "cross")  # enum qkv_attention_kind
+CELL = 20  # of the maps in a notebook, pixels
+COLOR = "#d95f02"  # of a weight of 1; on light and on dark ground
+
+
+class Picture:
+    """A picture or page that a notebook shows; save(FILE) writes it, `content` is its text (SVG or HTML)."""
+
+    def __init__(self, content, kind="image/svg+xml"):
+        self.content, self._kind = content, kind
+
+    def save(self, file):
+        pathlib.Path(file).write_text(self.content, encoding="utf-8")
+
+    def __repr__(self):
+        return f"<qkv.Picture {self._kind}, {len(self.content)} characters>"
+
+    def _repr_mimebundle_(self, **_):
+        return {self._kind: self.content, "text/plain": repr(self)}
+
+
+class Maps:
+    """The attention of one sentence. `cross`, `encoder` and `decoder` are float32 arrays [layers, heads, queries, keys], or None
+    where the model has no such attention. Rows are queries: those of `cross` are the words that the decoder predicts.
+
+    source_tokens: the tokens that the encoder reads, with </s>
+    target_tokens: the tokens that the decoder predicts, with </s>
+    target_input:  the tokens that the decoder reads, from <s>: rows and columns of `decoder`
+
+    A notebook shows the heads with words. plot() makes a picture, to_bertviz() and to_circuitsvis() what those packages take."""
+
+    def __init__(self, arrays, source_tokens, target_tokens, target_input, sentence, model):
+        self.encoder, self.decoder, self.cross = (arrays.get(kind) for kind in KINDS)
+        self.source_tokens, self.target_tokens, self.target_input = source_tokens, target_tokens, target_input
+        self.sentence, self.model = sentence, model
+
+    @classmethod
+    def _of(cls, report, sentence):
+        """Copies a struct qkv_attention_report."""
+        grouped = {}
+        for one in report.maps[: report.map_count]:
+            weights = numpy.ctypeslib.as_array(one.weights, (one.rows, one.columns)).astype("float32")
+            grouped.setdefault(KINDS[one.kind], {}).setdefault(one.layer, []).append(weights)
+        arrays = {kind: numpy.array([layers[layer] for layer in sorted(layers)]) for kind, layers in grouped.items()}
+        tokens = [[token.decode() for token in (list_[:count] if list_ else [])] for list_, count in (
+            (report.source, report.source_length), (report.target_output, report.target_length), (report.target_input, report.target_length))]
+        return cls(arrays, *tokens, sentence, (report.model or b"").decode())
+
+    def _labels(self, kind):
+        """The tokens of rows and columns."""
+        return {"cross": (self.target_tokens, self.source_tokens), "encoder": (self.source_tokens, self.source_tokens),
+                "decoder": (self.target_input, self.target_input)}[kind]
+
+    def _kind(self, kind):
+        """The array of a kind; None: the first of cross, decoder, encoder that there is."""
+        if kind is None:
+            kind = next(kind for kind in ("cross", "decoder", "encoder") if getattr(self, kind) is not None)
+        if kind not in KINDS or getattr(self, kind) is None:
+            raise Error(f"there is no {kind} attention; there is {', '.join(k for k in KINDS if getattr(self, k) is not None)}")
+        return kind, getattr(self, kind)
+
+    def __repr__(self):
+        shapes = ", ".join(f"{kind} {getattr(self, kind).shape}" for kind in KINDS if getattr(self, kind) is not None)
+        return f"<qkv.Maps of '{self.sentence}': {shapes}>"
+
+    # ---- in a notebook ----
+
+    def _head(self, kind, layer, head):
+        rows, columns = self._labels(kind)
+        weights = getattr(self, kind)[layer, head]
+        left, top = 8 + 7 * max(map(len, rows)), 12 + 6 * max(map(len, columns))
+        parts = [f'<svg width="{left + CELL * len(columns) + 30}" height="{top + CELL * len(rows) + 4}" font-size="12" '
+                 'font-family="sans-serif" fill="currentColor" role="img">'
+                 f"<title>{kind}, layer {layer + 1}, head {head + 1}</title>"]
+        for j, word in enumerate(columns):
+            parts.append(f'<text transform="translate({left + CELL * j + 13} {top - 5}) rotate(-55)">{html.escape(word)}</text>')
+        for i, word in enumerate(rows):
+            parts.append(f'<text x="{left - 5}" y="{top + CELL * i + 14}" text-anchor="end">{html.escape(word)}</text>')
+        for i, j in zip(*numpy.nonzero(weights >= 0.005)):
+            parts.append(
+                f'<rect x="{left + CELL * j}" y="{top + CELL * i}" width="{CELL - 1}" height="{CELL - 1}" fill="{COLOR}" '
+                f'fill-opacity="{weights[i, j]:.2f}"><title>{html.escape(f"{rows[i]} → {columns[j]}: {weights[i, j]:.3f}")}</title></rect>')
+        parts.append(f'<rect x="{left}" y="{top}" width="{CELL * len(columns) - 1}" height="{CELL * len(rows) - 1}" fill="none" '
+                     'stroke="currentColor" stroke-opacity=".3"/></svg>')
+        return (f'<div style="display:inline-block;margin:0 12px 12px 0;vertical-align:top"><div style="font-weight:600">layer {layer + 1}, '
+                f'head {head + 1}</div>{"".join(parts)}</div>')
+
+    def _repr_html_(self):
+        shown, parts = self._kind(None)[0], []
+        for kind in sorted((kind for kind in KINDS if getattr(self, kind) is not None), key=lambda kind: kind != shown):
+            layers, heads = getattr(self, kind).shape[:2]
+            body = "".join(self._head(kind, layer, head) for layer in range(layers) for head in range(heads))
+            parts.append(f'<details{" open" if kind == shown else ""}><summary>{kind} attention: {layers} layers of {heads} '
+                         f'head{"s" * (heads != 1)}; a row is a query</summary>{body}</details>')
+        title = html.escape(f"{self.sentence} → {' '.join(self.target_tokens)}" if self.source_tokens else self.sentence)
+        return f'<div style="color:inherit;overflow-x:auto"><div>{title}</div>{"".join(parts)}</div>'
+
+    def plot(self, layer=None, head=None, kind=None, file=None, **options):
+        """A Picture of the heads of one kind of attention; layer and head count from 1, None means all, "mean" their mean, and
+        head="best" the one that agrees best with all. Options: annotate=True, colormap="viridis". `file`: .svg, .png, .html and other
+        formats of `qkv attention`."""
+        kind, array = self._kind(kind)
+        layer, head = (numbers.get(value) if value in numbers else number(value, "layer or head", 1, 2**31 - 1)
+                       for value, numbers in ((layer, {None: -1, "mean": 0}), (head, {None: -1, "mean": 0, "best": -2})))
+        arena, selected, bytes_, size = c.qkv_arena(), c.qkv_attention_report(), ctypes.c_char_p(), ctypes.c_size_t()
+        given = c.qkv_format_options()
+        for name, value in options.items():
+            if name not in ("colormap", "annotate", "maximum", "scale"):
+                raise TypeError(f"plot has no option {name}")
+            setattr(given, name, text(value, name) if name == "colormap" else value)
+        kept = numpy.ascontiguousarray(array, "float64")
+        maps = [c.qkv_attention_map(kind=KINDS.index(kind), layer=i + 1, head=k + 1, rows=kept.shape[2], columns=kept.shape[3],
+                                    weights=kept[i, k].ctypes.data_as(ctypes.POINTER(ctypes.c_double)))
+                for i in range(kept.shape[0]) for k in range(kept.shape[1])]
+        source, output, read = ((ctypes.c_char_p * len(words))(*[word.encode() for word in words])
+                                for words in (self.source_tokens, self.target_tokens, self.target_input))
+        report = c.qkv_attention_report(
+            title=self.sentence.encode(), source=source, source_length=len(source), target_input=read, target_output=output,
+            target_length=len(output), maps=(c.qkv_attention_map * len(maps))(*maps), map_count=len(maps))
+        try:
+            call("attention_select", report, 0, layer, head, arena, selected)
+            if file is not None:
+                name = text(str(file), "the file")
+                call("attention_write", selected, lib.format_of_path(name), given, name)
+            call("attention_render", selected, lib.format_find(b"svg"), given, bytes_, size)
+            return Picture(ctypes.string_at(bytes_, size.value).decode())
+        finally:
+            lib.arena_release(arena)
+            ctypes.CDLL(None).free(bytes_)
+
+    # ---- for other packages ----
+
+    def to_bertviz(self):
+        """The arguments of bertviz: head_view(**maps.to_bertviz()), model_view(**maps.to_bertviz()). Encoder-decoder form; of a
+        language model, that of self-attention. Decoder tokens are those that it reads. Tensors of PyTorch, which bertviz needs."""
+        import torch
+
+        layers = {kind: [torch.from_numpy(layer[None].copy()) for layer in getattr(self, kind)]
+                  for kind in KINDS if getattr(self, kind) is not None}
+        if not self.source_tokens:
+            return {"attention": layers["decoder"], "tokens": list(self.target_input)}
+        return {**{f"{kind}_attention": maps for kind, maps in layers.items()},
+                "encoder_tokens": list(self.source_tokens), "decoder_tokens": list(self.target_input)}
+
+    def to_circuitsvis(self, layer=1, kind=None):
+        """The arguments of circuitsvis: attention.attention_patterns(**maps.to_circuitsvis()). Self-attention of one layer: kind
+        "encoder" or "decoder"; None: that which there is, first of the encoder."""
+        kind, array = self._kind(kind or ("encoder" if self.encoder is not None else "decoder"))
+        if kind == "cross":
+            raise Error("circuitsvis shows self-attention only: kind must be encoder or decoder")
+        return {"tokens": list(self._labels(kind)[0]), "attention": array[number(layer, "layer", 1, len(array)) - 1].copy()}
