@@ -137,25 +137,16 @@ static enum qkv_status read_block(struct alignment *a, int64_t *count, struct qk
 /* Appends a struct qkv_word_counts for each pair of the text. */
 static enum qkv_status count_words(struct alignment *a, struct bytes *words, struct qkv_error *error)
 {
-    const struct qkv_data_config *data = &a->run[0].config.data;
-    struct qkv_tokens tokens = {0};
     struct qkv_pair_texts texts;
     enum qkv_status status = open_pairs(a, error);
-    for (bool found = true; !status;) {
-        struct qkv_word_counts count;
+    for (bool found = true; !status && found;) {
         status = qkv_pair_lines_next(&a->pairs, &texts, &found, error);
         if (status || !found) break;
         keep_texts(a, &texts);
-        count.text[0] = texts.source;
-        count.text[1] = texts.target;
-        if ((status = qkv_tokenize(&tokens, &data->src, texts.source, texts.source_size, error))) break;
-        count.source = tokens.words;
-        if ((status = qkv_tokenize(&tokens, &data->trg, texts.target, texts.target_size, error))) break;
-        count.target = tokens.words;
+        const struct qkv_word_counts count = {.text = {texts.source, texts.target}};
         qkv_bytes_append(words, (const char *)&count, sizeof count);
     }
     qkv_pair_lines_close(&a->pairs);
-    qkv_tokens_release(&tokens);
     if (words->failed) required(NULL);
     return status;
 }

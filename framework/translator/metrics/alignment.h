@@ -73,7 +73,7 @@ struct qkv_alignments {
 /* How many words a sentence pair has, between white space of ASCII; -1: not known. */
 struct qkv_word_counts {
     int64_t source, target;
-    const char *text[2]; /* the sentences themselves; NULL: not known */
+    const char *text[2]; /* the sentences themselves, whose words are then counted; NULL: not known */
 };
 
 /* Reads gold links in one of these formats, which is detected from the first line that is not empty:

@@ -68,6 +68,15 @@ static enum qkv_status add_link(struct reading *reading, int64_t sentence, struc
     return QKV_OK;
 }
 
+/* The number of words of a side of a pair, between white space of ASCII or any; -1: not known. */
+static int64_t word_count(const struct reading *reading, int64_t pair, int side, bool by_unicode)
+{
+    const struct qkv_word_counts *words = &reading->words[pair];
+    const char *text = words->text[side];
+    if (text) return qkv_utf8_count_words(text, text + strlen(text), !by_unicode);
+    return side ? words->target : words->source;
+}
+
 /* ---- 0-0 1p2 ---- */
 
 static enum qkv_status refuse_link(const struct reading *reading, const char *at)
@@ -120,7 +129,7 @@ static enum qkv_status check_words(struct reading *reading, const char *third)
     const char *source = reading->lines.line, *target = strchr(source, '\t') + 1;
     int64_t here[] = {qkv_utf8_count_words(source, target - 1, true),
                       qkv_utf8_count_words(target, third - 1, true)};
-    int64_t wanted[] = {reading->words[pair].source, reading->words[pair].target};
+    int64_t wanted[] = {word_count(reading, pair, 0, false), word_count(reading, pair, 1, false)};
     for (int side = 0; side < 2; side++)
         if (wanted[side] >= 0 && here[side] != wanted[side])
             return qkv_error_set(reading->error,
@@ -248,15 +257,6 @@ static enum qkv_status refuse_word_0(const struct reading *reading, const struct
         reading->lines.path, (long long)link->link.line, (long long)link->link.column);
 }
 
-/* The number of words of a side of a pair, as the links number them; -1: not known. */
-static int64_t word_count(const struct reading *reading, int64_t pair, int side)
-{
-    const struct qkv_word_counts *words = &reading->words[pair];
-    const char *text = words->text[side];
-    if (reading->by_unicode && text) return qkv_utf8_count_words(text, text + strlen(text), false);
-    return side ? words->target : words->source;
-}
-
 /* Whether a sentence does not have a word, which counts from 0. words: how many it has; -1: not known. */
 static bool is_outside(int64_t word, int64_t words)
 {
@@ -268,13 +268,15 @@ static bool is_outside(int64_t word, int64_t words)
 static enum qkv_status find_first_word(const struct reading *reading, enum qkv_links_from wanted, int *from)
 {
     const struct file_link *word_0 = NULL;
-    bool outside = false, null_words = reading->format == WA, detected = wanted == QKV_LINKS_FROM_DETECTED;
+    bool outside = false, null_words = reading->format == WA, detected = wanted == QKV_LINKS_FROM_DETECTED,
+         by_unicode = reading->by_unicode;
     for (int64_t i = 0; i < reading->count; i++) {
         const struct file_link *link = &reading->links[i];
         if (!word_0 && (!link->link.source || !link->link.target)) word_0 = link;
         if (link->sentence < reading->pairs)
-            outside = outside || is_outside(link->link.source, word_count(reading, link->sentence, 0)) ||
-                      is_outside(link->link.target, word_count(reading, link->sentence, 1));
+            outside = outside ||
+                      is_outside(link->link.source, word_count(reading, link->sentence, 0, by_unicode)) ||
+                      is_outside(link->link.target, word_count(reading, link->sentence, 1, by_unicode));
     }
     *from = detected ? reading->count && (!word_0 || null_words) : wanted == QKV_LINKS_FROM_1;
     if (word_0 && *from == 1 && (detected || !null_words)) return refuse_word_0(reading, word_0);
@@ -351,7 +353,7 @@ static bool renumber(struct reading *reading, int from)
         for (int side = 0; side < 2 && link->sentence < reading->pairs; side++) {
             const char *text = reading->words[link->sentence].text[side];
             if (!text || *word[side] < from) continue;
-            if (*word[side] - from >= word_count(reading, link->sentence, side)) return false;
+            if (*word[side] - from >= word_count(reading, link->sentence, side, true)) return false;
             *word[side] = number_by_ascii(text, *word[side] - from) + from;
         }
     }
@@ -409,9 +411,11 @@ static enum qkv_status take_links(struct reading *reading, enum qkv_links_from w
     if (find_first_word(reading, wanted, &from)) return QKV_INVALID;
     if (reading->by_unicode && !renumber(reading, from)) return QKV_INVALID;
     if (!store(reading, from, alignments)) return no_memory(reading);
-    for (int64_t i = 0; reading->words && i < alignments->count; i++)
-        if (qkv_alignment_check(&alignments->sentences[i], reading->words[i], reading->error))
-            return QKV_INVALID;
+    for (int64_t i = 0; reading->words && i < alignments->count; i++) {
+        const struct qkv_word_counts words = {word_count(reading, i, 0, false),
+                                              word_count(reading, i, 1, false)};
+        if (qkv_alignment_check(&alignments->sentences[i], words, reading->error)) return QKV_INVALID;
+    }
     return QKV_OK;
 }
 
@@ -463,7 +467,7 @@ void qkv_alignments_release(struct qkv_alignments *alignments)
     *alignments = (struct qkv_alignments){0};
 }
 
-/* ---- links between tokens ---- */
+/* ---- links of a corpus ---- */
 
 /* The tokens of one side of a pair. */
 struct tokens {
@@ -476,26 +480,34 @@ static struct tokens tokens_of(const struct qkv_corpus_side *side, int64_t pair)
     return (struct tokens){side->word + side->start[pair], side->start[pair + 1] - side->start[pair]};
 }
 
-static int64_t words_of(struct tokens tokens)
+/* The number of words of a side of a pair; -1: the corpus does not know them. */
+static int64_t words_of(const struct qkv_corpus_side *side, int64_t pair)
 {
-    int64_t words = 0;
-    for (int64_t i = 0; i < tokens.count; i++)
-        if (tokens.word[i] >= words) words = tokens.word[i] + 1;
+    int64_t words = side->word ? 0 : -1;
+    for (int64_t i = side->start[pair]; side->word && i < side->start[pair + 1]; i++)
+        if (side->word[i] >= words) words = side->word[i] + 1;
     return words;
 }
 
-/* The numbers of words of each pair of the file; -1 for pairs that the corpus dropped. */
-static struct qkv_word_counts *count_words(const struct qkv_corpus *corpus, struct qkv_arena *arena)
+enum qkv_status qkv_corpus_links_read(struct qkv_alignments *links, const char *path,
+                                      enum qkv_links_from from, const struct qkv_corpus *corpus,
+                                      struct qkv_error *error)
 {
-    struct qkv_word_counts *words = qkv_arena_allocate(arena, (size_t)corpus->read * sizeof *words);
+    struct qkv_arena arena = {0};
+    struct qkv_word_counts *words = qkv_arena_array(&arena, corpus->read, sizeof *words);
     for (int64_t i = 0; words && i < corpus->read; i++) words[i] = (struct qkv_word_counts){-1, -1};
     for (int64_t i = 0; words && i < corpus->count; i++)
         words[corpus->line[i] - 1] =
-            (struct qkv_word_counts){words_of(tokens_of(&corpus->source, i)),
-                                     words_of(tokens_of(&corpus->target, i)),
+            (struct qkv_word_counts){words_of(&corpus->source, i),
+                                     words_of(&corpus->target, i),
                                      {qkv_corpus_source(corpus, i), qkv_corpus_target(corpus, i)}};
-    return words;
+    enum qkv_status status = words ? qkv_alignments_read(links, path, from, words, corpus->read, error)
+                                   : qkv_error_set(error, "%s: out of memory", path);
+    qkv_arena_release(&arena);
+    return status;
 }
+
+/* ---- links between tokens ---- */
 
 /* Adds the links between the pieces of two linked words to `links`, which has memory for `capacity` and holds *count. A target
  * word shares its weight among the source words that it is linked to, and a source word among its pieces. */
@@ -538,21 +550,17 @@ enum qkv_status qkv_token_links_read(struct qkv_token_links *links, const char *
                                      enum qkv_links_from from, const struct qkv_corpus *corpus,
                                      struct qkv_word_spaces *spaces, struct qkv_error *error)
 {
-    struct qkv_arena arena = {0};
     struct qkv_alignments words = {0};
     *links = (struct qkv_token_links){0};
     if (!corpus->source.word || !corpus->target.word)
         return qkv_error_set(error, "%s: links need a corpus that keeps the words of its tokens", path);
-    const struct qkv_word_counts *counts = count_words(corpus, &arena);
-    enum qkv_status status = counts ? qkv_alignments_read(&words, path, from, counts, corpus->read, error)
-                                    : qkv_error_set(error, "%s: out of memory", path);
+    enum qkv_status status = qkv_corpus_links_read(&words, path, from, corpus, error);
     if (!status && !convert(links, corpus, &words)) {
         qkv_token_links_release(links);
         status = qkv_error_set(error, "%s: out of memory", path);
     }
     if (spaces) *spaces = words.spaces;
     qkv_alignments_release(&words);
-    qkv_arena_release(&arena);
     return status;
 }
 

@@ -31,6 +31,13 @@ enum qkv_status qkv_alignment_draw(const struct qkv_word_map *map, const struct 
 enum qkv_status qkv_alignment_check(const struct qkv_alignment *alignment, struct qkv_word_counts words,
                                     struct qkv_error *error);
 
+/* Reads the gold links of all pairs of the text that the corpus was read from, also of pairs that it dropped, by
+ * qkv_alignments_read: those of pair i are links->sentences[corpus->line[i] - 1]. A corpus that keeps neither raw lines nor words
+ * does not know which words there are. On failure there is nothing to release. */
+enum qkv_status qkv_corpus_links_read(struct qkv_alignments *links, const char *path,
+                                      enum qkv_links_from from, const struct qkv_corpus *corpus,
+                                      struct qkv_error *error);
+
 /* ---- links between tokens ---- */
 
 /* Reads links between words in a format of qkv_alignments_read, for the text that the corpus was read from, with

@@ -153,16 +153,14 @@ static enum qkv_status make_map(const struct qkv_aligner *aligner, struct forced
                                 struct qkv_word_map *words)
 {
     struct qkv_attention_report selected;
-    struct alignment_labels labels;
     if (qkv_attention_select(&pair->report, CROSS, map.layer, map.head, &slot->scratch, &selected,
-                             &slot->error) ||
-        qkv_alignment_labels(&pair->report, pair->words, &slot->scratch, &labels, &slot->error))
+                             &slot->error))
         return QKV_INVALID;
     struct qkv_attention_map weights = selected.maps[0];
-    if ((aligner->options.norms && !qkv_map_normalize(&weights, &slot->scratch)) ||
-        !qkv_word_map_make(&weights, &labels, aligner->options.reading, &slot->scratch, words))
+    if (aligner->options.norms && !qkv_map_normalize(&weights, &slot->scratch))
         return qkv_no_memory(&slot->error);
-    return QKV_OK;
+    return qkv_word_map_make(&pair->report, pair->words, &weights, aligner->options.reading, &slot->scratch,
+                             words, &slot->error);
 }
 
 /* ---- drawing links ---- */

@@ -55,11 +55,8 @@ static enum qkv_status add(struct qkv_alignment_score *score, const struct qkv_a
                            struct qkv_arena *arena, struct qkv_error *error)
 {
     struct qkv_attention_map *maps;
-    struct alignment_labels labels;
     int64_t count;
-    if (qkv_report_check_tokens(report, error) ||
-        qkv_alignment_labels(report, words, arena, &labels, error) ||
-        qkv_alignment_check(gold, labels.words, error) || select_maps(report, arena, &maps, &count, error) ||
+    if (qkv_report_check_tokens(report, error) || select_maps(report, arena, &maps, &count, error) ||
         (!score->results && begin(score, maps, count, error)))
         return QKV_INVALID;
     if (score->count != SCORED_DRAWINGS * QKV_READINGS * count)
@@ -68,9 +65,10 @@ static enum qkv_status add(struct qkv_alignment_score *score, const struct qkv_a
         struct qkv_alignment_result *result = &score->results[i];
         struct qkv_word_map map;
         struct qkv_alignment drawn;
-        if (!qkv_word_map_make(&maps[i % count], &labels, result->reading, arena, &map))
-            return qkv_no_memory(error);
-        if (qkv_alignment_draw(&map, NULL, result->drawing, 0, arena, &drawn, error)) return QKV_INVALID;
+        if (qkv_word_map_make(report, words, &maps[i % count], result->reading, arena, &map, error) ||
+            qkv_alignment_check(gold, (struct qkv_word_counts){map.sources, map.targets}, error) ||
+            qkv_alignment_draw(&map, NULL, result->drawing, 0, arena, &drawn, error))
+            return QKV_INVALID;
         qkv_alignment_count(result, &drawn, gold);
     }
     score->sentences++;
@@ -89,42 +87,6 @@ enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *score,
 }
 
 /* ---- the score of a run ---- */
-
-/* Counts the words of each pair of the corpus. words: indexed by line of the file; the caller sets them to -1. */
-static enum qkv_status count_words(const struct qkv_corpus *corpus, const struct qkv_data_config *data,
-                                   struct qkv_tokens *tokens, struct qkv_word_counts *words,
-                                   struct qkv_error *error)
-{
-    for (int64_t pair = 0; pair < corpus->count; pair++) {
-        const char *source = qkv_corpus_source(corpus, pair), *target = qkv_corpus_target(corpus, pair);
-        if (!source || !target)
-            return qkv_error_set(error, "alignment scores need a corpus that keeps its raw lines");
-        struct qkv_word_counts *counts = &words[corpus->line[pair] - 1];
-        if (qkv_tokenize(tokens, &data->src, source, strlen(source), error)) return QKV_INVALID;
-        counts->source = tokens->words;
-        if (qkv_tokenize(tokens, &data->trg, target, strlen(target), error)) return QKV_INVALID;
-        counts->target = tokens->words;
-        counts->text[0] = source;
-        counts->text[1] = target;
-    }
-    return QKV_OK;
-}
-
-enum qkv_status qkv_corpus_links(const struct qkv_corpus *corpus, const struct qkv_data_config *data,
-                                 const char *links, enum qkv_links_from from, struct qkv_alignments *gold,
-                                 struct qkv_error *error)
-{
-    struct qkv_arena arena = {0};
-    struct qkv_tokens tokens = {0};
-    struct qkv_word_counts *words = qkv_arena_array(&arena, corpus->read, sizeof *words);
-    enum qkv_status status = words ? QKV_OK : qkv_no_memory(error);
-    for (int64_t i = 0; words && i < corpus->read; i++) words[i] = (struct qkv_word_counts){-1, -1};
-    if (!status) status = count_words(corpus, data, &tokens, words, error);
-    if (!status) status = qkv_alignments_read(gold, links, from, words, corpus->read, error);
-    qkv_tokens_release(&tokens);
-    qkv_arena_release(&arena);
-    return status;
-}
 
 struct scoring {
     const struct qkv_corpus *corpus;
@@ -149,7 +111,7 @@ enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct q
 {
     struct scoring scoring = {.corpus = corpus, .score = score};
     struct forced_slots slots = {0};
-    enum qkv_status status = qkv_corpus_links(corpus, &run->config.data, links, from, &scoring.gold, error);
+    enum qkv_status status = qkv_corpus_links_read(&scoring.gold, links, from, corpus, error);
     if (!status)
         status = qkv_forced_open(&slots, NULL, (const struct qkv_run *const[]){run, NULL},
                                  (const struct value_norms *const[]){NULL, NULL}, error);

@@ -141,7 +141,9 @@ static enum qkv_status add_reading(const struct qkv_word_map *map, const struct 
     struct qkv_alignment drawn;
     double *ideal = qkv_arena_array(arena, map->sources, sizeof *ideal);
     if (!ideal) return qkv_no_memory(error);
-    if (qkv_alignment_draw(map, NULL, QKV_DRAWING_TARGET, 0, arena, &drawn, error)) return QKV_INVALID;
+    if (qkv_alignment_check(gold, (struct qkv_word_counts){map->sources, map->targets}, error) ||
+        qkv_alignment_draw(map, NULL, QKV_DRAWING_TARGET, 0, arena, &drawn, error))
+        return QKV_INVALID;
     qkv_alignment_count(&sums->counted[reading], &drawn, gold);
     for (int64_t target = 0; target < map->targets; target++) {
         double variation =
@@ -151,19 +153,19 @@ static enum qkv_status add_reading(const struct qkv_word_map *map, const struct 
     return QKV_OK;
 }
 
-static enum qkv_status add_links(const struct head_maps *maps, const struct alignment_labels *labels,
+static enum qkv_status add_links(const struct head_maps *maps, const struct qkv_attention_report *report,
                                  struct qkv_attention_map map, struct qkv_arena *arena,
                                  struct head_sums *sums, struct qkv_error *error)
 {
-    bool complete = !maps->measures_norms || qkv_map_normalize(&map, arena);
-    for (int reading = 0; complete && reading < QKV_READINGS; reading++) {
+    if (maps->measures_norms && !qkv_map_normalize(&map, arena)) return qkv_no_memory(error);
+    for (int i = 0; i < QKV_READINGS; i++) {
+        const enum qkv_alignment_reading reading = (enum qkv_alignment_reading)i;
         struct qkv_word_map words;
-        complete = qkv_word_map_make(&map, labels, (enum qkv_alignment_reading)reading, arena, &words);
-        if (complete &&
-            add_reading(&words, maps->gold, (enum qkv_alignment_reading)reading, arena, sums, error))
+        if (qkv_word_map_make(report, maps->pair->words, &map, reading, arena, &words, error) ||
+            add_reading(&words, maps->gold, reading, arena, sums, error))
             return QKV_INVALID;
     }
-    return complete ? QKV_OK : qkv_no_memory(error);
+    return QKV_OK;
 }
 
 /* ---- all maps of a pair ---- */
@@ -173,20 +175,16 @@ static enum qkv_status add_maps(const struct head_maps *maps, struct qkv_arena *
                                 struct qkv_error *error)
 {
     struct qkv_attention_report weights, norms;
-    struct alignment_labels labels;
     const struct qkv_attention_report *chosen = maps->measures_norms ? &maps->norms : &maps->pair->report;
     if (qkv_attention_merge_words(&maps->pair->report, maps->pair->words, arena, &weights, error) ||
         qkv_attention_merge_words(&maps->norms, maps->pair->words, arena, &norms, error))
-        return QKV_INVALID;
-    if (maps->gold && (qkv_alignment_labels(chosen, maps->pair->words, arena, &labels, error) ||
-                       qkv_alignment_check(maps->gold, labels.words, error)))
         return QKV_INVALID;
     for (int64_t i = 0; i < chosen->map_count; i++) {
         const struct labeled_map by_weight = labeled(&weights, &weights.maps[i]),
                                  by_norm = labeled(&norms, &norms.maps[i]);
         add_rows(maps->measures_norms ? &by_norm : &by_weight, &by_norm, &sums[i]);
         if (maps->gold && chosen->maps[i].kind == QKV_ATTENTION_CROSS &&
-            add_links(maps, &labels, chosen->maps[i], arena, &sums[i], error))
+            add_links(maps, chosen, chosen->maps[i], arena, &sums[i], error))
             return QKV_INVALID;
     }
     return QKV_OK;
@@ -450,8 +448,8 @@ static enum qkv_status measure(struct measuring *m, struct qkv_error *error)
     measured->heads = calloc((size_t)measured->count, sizeof *measured->heads);
     if (!measured->heads) return qkv_no_memory(error);
     for (int64_t i = 0; i < measured->count; i++) measured->heads[i].head = qkv_model_head(model, i);
-    if (m->options->links && qkv_corpus_links(m->corpus, &m->run->config.data, m->options->links,
-                                              m->options->links_from, &m->gold, error))
+    if (m->options->links &&
+        qkv_corpus_links_read(&m->gold, m->options->links, m->options->links_from, m->corpus, error))
         return QKV_INVALID;
     if (qkv_value_norms_init(&m->norms, model, ~0u, error)) return QKV_INVALID;
     enum qkv_status status = measure_maps(m, error);

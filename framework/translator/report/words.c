@@ -221,39 +221,25 @@ static int64_t count_words(const int64_t *word, int64_t tokens, const char *side
     return words;
 }
 
-enum qkv_status qkv_alignment_labels(const struct qkv_attention_report *report,
-                                     struct qkv_attention_words words, struct qkv_arena *arena,
-                                     struct alignment_labels *labels, struct qkv_error *error)
+enum qkv_status qkv_word_map_make(const struct qkv_attention_report *report, struct qkv_attention_words words,
+                                  const struct qkv_attention_map *map, enum qkv_alignment_reading reading,
+                                  struct qkv_arena *arena, struct qkv_word_map *made, struct qkv_error *error)
 {
-    int64_t columns = report->source_length, rows = report->target_length;
-    int64_t source_tokens = qkv_tokens_without_end(report->source, columns),
+    int64_t columns = report->source_length, rows = report->target_length,
+            source_tokens = qkv_tokens_without_end(report->source, columns),
             target_tokens = qkv_tokens_without_end(report->target_output, rows);
-    int64_t sources = count_words(words.source, source_tokens, "source", error);
-    int64_t targets = sources < 0 ? -1 : count_words(words.target, target_tokens, "target", error);
-    if (targets < 0) return QKV_INVALID;
-    labels->words = (struct qkv_word_counts){sources, targets};
-    const int64_t *column = spread_words(words.source, 0, source_tokens, columns, true, arena);
-    bool complete = column;
-    labels->columns = (struct word_labels){column, columns, sources};
-    for (int reading = 0; reading < QKV_READINGS; reading++) {
-        /* Step t predicts token t, and reads token t - 1. */
-        const int64_t *row =
-            spread_words(words.target, reading == QKV_READING_READ, target_tokens, rows, true, arena);
-        labels->rows[reading] = (struct word_labels){row, rows, targets};
-        complete = complete && row;
-    }
-    return complete ? QKV_OK : qkv_no_memory(error);
-}
-
-bool qkv_word_map_make(const struct qkv_attention_map *map, const struct alignment_labels *labels,
-                       enum qkv_alignment_reading reading, struct qkv_arena *arena,
-                       struct qkv_word_map *words)
-{
-    *words = (struct qkv_word_map){.targets = labels->words.target, .sources = labels->words.source};
-    words->weights = qkv_arena_array(arena, words->targets * words->sources, sizeof *words->weights);
-    if (!words->weights) return false;
-    qkv_merge_weights(map->weights, &labels->rows[reading], &labels->columns, words->weights);
-    return true;
+    made->sources = count_words(words.source, source_tokens, "source", error);
+    made->targets = made->sources < 0 ? -1 : count_words(words.target, target_tokens, "target", error);
+    if (made->targets < 0) return QKV_INVALID;
+    /* Step t predicts token t, and reads token t - 1. */
+    const int64_t *column = spread_words(words.source, 0, source_tokens, columns, true, arena),
+                  *row = spread_words(words.target, reading == QKV_READING_READ, target_tokens, rows, true,
+                                      arena);
+    made->weights = qkv_arena_array(arena, made->targets * made->sources, sizeof *made->weights);
+    if (!column || !row || !made->weights) return qkv_no_memory(error);
+    qkv_merge_weights(map->weights, &(struct word_labels){row, rows, made->targets},
+                      &(struct word_labels){column, columns, made->sources}, made->weights);
+    return QKV_OK;
 }
 
 void qkv_alignment_add(struct qkv_alignment_result *result, const struct qkv_alignment_result *more)

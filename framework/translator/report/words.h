@@ -72,29 +72,12 @@ int64_t qkv_tokens_without_end(const char *const *tokens, int64_t count);
 
 /* ---- word maps (metrics/alignment.h) from the cross attention of a sentence pair ---- */
 
-/* The words that the rows and columns of a cross map belong to. */
-struct alignment_labels {
-    struct word_labels rows[QKV_READINGS]; /* by enum qkv_alignment_reading */
-    struct word_labels columns;
-    struct qkv_word_counts words; /* of the sentence pair */
-};
-
-/* Finds the words of the tokens of a report. The column of </s> belongs to no word, nor does the step that predicts </s> or the
- * one that reads <s>. Fails when `words` do not fit the tokens, and when memory runs out. */
-enum qkv_status qkv_alignment_labels(const struct qkv_attention_report *report,
-                                     struct qkv_attention_words words, struct qkv_arena *arena,
-                                     struct alignment_labels *labels, struct qkv_error *error);
-
-/* Merges a cross map of that report into a word map, in the arena; false when memory runs out. */
-bool qkv_word_map_make(const struct qkv_attention_map *map, const struct alignment_labels *labels,
-                       enum qkv_alignment_reading reading, struct qkv_arena *arena,
-                       struct qkv_word_map *words);
+/* Merges a cross map of a report into a word map, in the arena. The column of </s> belongs to no word, nor does the step that
+ * predicts </s> or the one that reads <s>. Fails when `words` do not fit the tokens, and when memory runs out. */
+enum qkv_status qkv_word_map_make(const struct qkv_attention_report *report, struct qkv_attention_words words,
+                                  const struct qkv_attention_map *map, enum qkv_alignment_reading reading,
+                                  struct qkv_arena *arena, struct qkv_word_map *made,
+                                  struct qkv_error *error);
 
 /* Adds the counts of `more` to those of `result`. */
 void qkv_alignment_add(struct qkv_alignment_result *result, const struct qkv_alignment_result *more);
-
-/* Reads the gold links of all pairs of the corpus' file: those of pair i are gold->sentences[corpus->line[i] - 1]. On
- * failure, there is nothing to release (alignment_score.c). */
-enum qkv_status qkv_corpus_links(const struct qkv_corpus *corpus, const struct qkv_data_config *data,
-                                 const char *links, enum qkv_links_from from, struct qkv_alignments *gold,
-                                 struct qkv_error *error);
