@@ -126,38 +126,38 @@ struct row {
     const char *kind;
     char *word[MAX_FIELDS][MAX_FIELD_WORDS];
     int words[MAX_FIELDS], fields;
+    bool failed; /* what is read from then on is not used */
     struct qkv_error *error;
 };
 
-/* Sets the error to "path:line: message"; the value is false. */
-#define BAD(row, ...) (bad((row), __VA_ARGS__), false)
-
-static void bad(const struct row *row, const char *format, ...) QKV_PRINTF(2, 3);
-
-static void bad(const struct row *row, const char *format, ...)
+/* Sets the error to "path:line: message", unless there is one already. */
+QKV_PRINTF(2, 3) static void bad(struct row *row, const char *format, ...)
 {
     char text[512];
     va_list arguments;
+    if (row->failed) return;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     qkv_error_set(row->error, "%s:%d: %s", row->path, row->line, text);
+    row->failed = true;
 }
 
-static bool need_words(const struct row *row, int field, const char *what, int min, int max)
+static void need_words(struct row *row, int field, const char *what, int min, int max)
 {
-    int found = field < row->fields ? row->words[field] : 0;
-    if (found >= min && found <= max) return true;
-    if (min == max)
-        return BAD(row, "%s needs %d word%s for %s, but has %d", row->kind, min, min == 1 ? "" : "s", what,
-                   found);
-    return BAD(row, "%s needs %d to %d words for %s, but has %d", row->kind, min, max, what, found);
+    int found = row->words[field];
+    if (found < min || found > max) {
+        char upper[16] = "";
+        if (min != max) snprintf(upper, sizeof upper, " to %d", max);
+        bad(row, "%s needs %d%s word%s for %s, but has %d", row->kind, min, upper, max == 1 ? "" : "s", what,
+            found);
+    }
 }
 
 /* A word; NULL for `-` and after the last word. */
 static const char *word_at(const struct row *row, int field, int index)
 {
-    if (field >= row->fields || index >= row->words[field]) return NULL;
+    if (index >= row->words[field]) return NULL;
     return strcmp(row->word[field][index], "-") ? row->word[field][index] : NULL;
 }
 
@@ -166,239 +166,211 @@ static void copy_words(const struct row *row, int field, int first, int count, c
     for (int i = 0; i < count; i++) to[i] = word_at(row, field, first + i);
 }
 
-/* The index of a word in a list of names that ends with NULL; -1 after reporting the list. */
-static int choose(const struct row *row, const char *word, const char *what, const char *const *names)
+/* The index of a word in a list of names, as in "m, f". */
+static int choose(struct row *row, int field, int index, const char *what, const char *names)
 {
-    char all[256] = "";
-    for (int i = 0; names[i]; i++) {
-        if (!strcmp(word, names[i])) return i;
-        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", names[i]);
+    const char *word = index < row->words[field] ? row->word[field][index] : "";
+    int i = 0;
+    for (const char *name = names; *name; i++) {
+        size_t size = strcspn(name, ",");
+        if (strlen(word) == size && !strncmp(word, name, size)) return i;
+        name += size + strspn(name + size, ", ");
     }
-    bad(row, "unknown %s '%s' (known: %s)", what, word, all);
-    return -1;
+    bad(row, "unknown %s '%s' (known: %s)", what, word, names);
+    return 0;
 }
 
 /* Reads words `first` .. `end`-1 of a field as tags. */
-static bool read_tags(const struct row *row, int field, int first, int end, uint64_t *tags)
+static uint64_t read_tags(struct row *row, int field, int first, int end)
 {
     struct lexicon *lexicon = row->lexicon;
-    for (int i = first; i < end; i++) {
+    uint64_t tags = 0;
+    for (int i = first; i < end && !row->failed; i++) {
         int tag = 0;
         while (tag < lexicon->tags && strcmp(lexicon->tag[tag], row->word[field][i])) tag++;
-        if (tag == MAX_TAGS) return BAD(row, "there are more than %d different tags", MAX_TAGS);
-        if (tag == lexicon->tags) {
+        if (tag == MAX_TAGS) {
+            bad(row, "there are more than %d different tags", MAX_TAGS);
+        } else if (tag == lexicon->tags) {
             row->use->first_line[tag] = row->line;
             lexicon->tag[lexicon->tags++] = row->word[field][i];
         }
-        *tags |= UINT64_C(1) << tag;
+        tags |= UINT64_C(1) << tag % MAX_TAGS;
     }
-    return true;
+    return tags;
 }
 
 /* Reads a field "tags [> tags]": the tags of the subject, then those of the object. Without ">", all are in *subject. */
-static bool read_roles(const struct row *row, int field, uint64_t *subject, uint64_t *object)
+static void read_roles(struct row *row, int field, uint64_t *subject, uint64_t *object)
 {
-    if (!need_words(row, field, "its tags", 1, MAX_FIELD_WORDS)) return false;
+    need_words(row, field, "its tags", 1, MAX_FIELD_WORDS);
     int end = row->words[field], arrow = 0;
     while (arrow < end && strcmp(row->word[field][arrow], ">")) arrow++;
-    if (arrow == 0 || arrow == end - 1) return BAD(row, "%s needs tags on both sides of '>'", row->kind);
-    return read_tags(row, field, 0, arrow, subject) && read_tags(row, field, arrow + 1, end, object);
+    if (arrow == 0 || arrow == end - 1) bad(row, "%s needs tags on both sides of '>'", row->kind);
+    *subject = read_tags(row, field, 0, arrow);
+    *object = read_tags(row, field, arrow + 1, end);
 }
 
-/* Reads three fields: English words, Spanish words, links. */
-static bool read_phrase(const struct row *row, int first, struct phrase *phrase)
+/* Reads fields 1 to 3: English words, Spanish words, links. */
+static void read_phrase(struct row *row, struct phrase *phrase)
 {
-    if (!need_words(row, first, "its English", 1, 6) || !need_words(row, first + 1, "its Spanish", 1, 6) ||
-        !need_words(row, first + 2, "its links", 1, 12))
-        return false;
-    for (int i = 0; i < row->words[first]; i++) phrase_source(phrase, row->word[first][i]);
-    for (int i = 0; i < row->words[first + 1]; i++) phrase_target(phrase, row->word[first + 1][i]);
-    for (int i = 0; i < row->words[first + 2]; i++) {
+    need_words(row, 1, "its English", 1, 6);
+    need_words(row, 2, "its Spanish", 1, 6);
+    need_words(row, 3, "its links", 1, 12);
+    for (int i = 0; i < row->words[1]; i++) phrase_source(phrase, row->word[1][i]);
+    for (int i = 0; i < row->words[2]; i++) phrase_target(phrase, row->word[2][i]);
+    for (int i = 0; i < row->words[3]; i++) {
         int source, target, read = 0;
-        const char *text = row->word[first + 2][i];
+        const char *text = row->word[3][i];
         if (sscanf(text, "%2d-%2d%n", &source, &target, &read) != 2 || text[read] || source < 0 ||
             target < 0 || source >= phrase->count[SOURCE] || target >= phrase->count[TARGET])
-            return BAD(row, "'%s' is no link between its words", text);
-        phrase_link(phrase, source, target);
+            bad(row, "'%s' is no link between its words", text);
+        else
+            phrase_link(phrase, source, target);
     }
-    return true;
 }
 
-static bool read_weight(const struct row *row, int index, int *weight)
+static int read_weight(struct row *row, int index)
 {
+    const char *word = index < row->words[0] ? row->word[0][index] : "";
     char *end;
-    long number = strtol(row->word[0][index], &end, 10);
+    long number = strtol(word, &end, 10);
     if (*end || number < 1 || number > 1000)
-        return BAD(row, "weight is %s, but must be a whole number from 1 to 1000", row->word[0][index]);
-    *weight = (int)number;
-    return true;
+        bad(row, "weight is %s, but must be a whole number from 1 to 1000", word);
+    return (int)number;
 }
 
-static bool read_determiner(const struct row *row, int at)
+static const char GENDERS[] = "m, f";
+
+static void read_determiner(struct row *row, int at)
 {
-    static const char *const kinds[] = {"definite", "indefinite", "each", NULL};
     struct determiner *determiner = &row->lexicon->determiner[at];
-    if (!need_words(row, 0, "its kind and weight", 2, 2) || !need_words(row, 1, "its English", 2, 2) ||
-        !need_words(row, 2, "its Spanish", 4, 4))
-        return false;
-    int kind = choose(row, row->word[0][0], "kind of determiner", kinds);
-    if (kind < 0 || !read_weight(row, 1, &determiner->weight)) return false;
-    determiner->kind = (enum determiner_kind)kind;
+    need_words(row, 0, "its kind and weight", 2, 2);
+    need_words(row, 1, "its English", 2, 2);
+    need_words(row, 2, "its Spanish", 4, 4);
+    determiner->kind =
+        (enum determiner_kind)choose(row, 0, 0, "kind of determiner", "definite, indefinite, each");
+    determiner->weight = read_weight(row, 1);
     copy_words(row, 1, 0, NUMBERS, determiner->source);
     copy_words(row, 2, 0, FORMS, determiner->target);
-    return true;
 }
 
-static bool read_pronoun(const struct row *row, int at)
+static void read_pronoun(struct row *row, int at)
 {
-    static const char *const persons[] = {"1s", "2s", "3s", "1p", "3p", NULL}, *const genders[] = {"m", "f",
-                                                                                                   NULL};
-    struct pronoun *pronoun = &row->lexicon->pronoun[at];
-    if (!need_words(row, 0, "its weight", 1, 1) || !need_words(row, 1, "its English", 2, 2) ||
-        !need_words(row, 2, "its person and gender", 2, 2) || !need_words(row, 3, "its clitics", 2, 2))
-        return false;
-    int person = choose(row, row->word[2][0], "person", persons);
-    int gender = choose(row, row->word[2][1], "gender", genders);
-    if (person < 0 || gender < 0 || !read_weight(row, 0, &pronoun->weight)) return false;
-    pronoun->subject = row->word[1][0];
-    pronoun->object = row->word[1][1];
-    pronoun->person = (enum person)person;
-    pronoun->gender = (enum gender)gender;
-    pronoun->direct = row->word[3][0];
-    pronoun->indirect = row->word[3][1];
-    return true;
+    need_words(row, 0, "its weight", 1, 1);
+    need_words(row, 1, "its English", 2, 2);
+    need_words(row, 2, "its person and gender", 2, 2);
+    need_words(row, 3, "its clitics", 2, 2);
+    row->lexicon->pronoun[at] = (struct pronoun){
+        .weight = read_weight(row, 0),
+        .subject = row->word[1][0],
+        .object = row->word[1][1],
+        .direct = row->word[3][0],
+        .indirect = row->word[3][1],
+        .person = (enum person)choose(row, 2, 0, "person", "1s, 2s, 3s, 1p, 3p"),
+        .gender = (enum gender)choose(row, 2, 1, "gender", GENDERS),
+    };
 }
 
-static bool read_preposition(const struct row *row, int at)
+static void read_preposition(struct row *row, int at)
 {
-    static const char *const kinds[] = {"place", "goal", "recipient", "company", NULL};
     struct preposition *preposition = &row->lexicon->preposition[at];
-    int kind = need_words(row, 0, "its kind", 1, 1)
-                   ? choose(row, row->word[0][0], "kind of preposition", kinds)
-                   : -1;
-    if (kind < 0) return false;
-    preposition->kind = (enum preposition_kind)kind;
-    if (!read_phrase(row, 1, &preposition->words) ||
-        !read_roles(row, 4, &preposition->subject, &preposition->tags))
-        return false;
-    if (preposition->tags) return true;
+    need_words(row, 0, "its kind", 1, 1);
+    preposition->kind =
+        (enum preposition_kind)choose(row, 0, 0, "kind of preposition", "place, goal, recipient, company");
+    read_phrase(row, &preposition->words);
+    read_roles(row, 4, &preposition->subject, &preposition->tags);
+    if (preposition->tags) return;
     preposition->tags = preposition->subject; /* there was no '>' */
     preposition->subject = 0;
-    return true;
 }
 
-static bool read_adverb(const struct row *row, int at)
+static void read_adverb(struct row *row, int at)
 {
-    static const char *const kinds[] = {"frequency", "habit", "moment", NULL};
     struct adverb *adverb = &row->lexicon->adverb[at];
-    int kind =
-        need_words(row, 0, "its kind", 1, 1) ? choose(row, row->word[0][0], "kind of adverb", kinds) : -1;
-    if (kind < 0) return false;
-    adverb->kind = (enum adverb_kind)kind;
-    return read_phrase(row, 1, &adverb->words);
+    need_words(row, 0, "its kind", 1, 1);
+    adverb->kind = (enum adverb_kind)choose(row, 0, 0, "kind of adverb", "frequency, habit, moment");
+    read_phrase(row, &adverb->words);
 }
 
-static bool read_state(const struct row *row, int at)
+static void read_state(struct row *row, int at)
 {
     struct state *state = &row->lexicon->state[at];
-    return read_phrase(row, 1, &state->words) && read_roles(row, 4, &state->subject, &state->object);
+    read_phrase(row, &state->words);
+    read_roles(row, 4, &state->subject, &state->object);
 }
 
-static bool read_any_noun(const struct row *row, int at, int numbers)
+/* A noun, or a mass noun, which has no plural. */
+static void read_noun(struct row *row, int at)
 {
-    static const char *const genders[] = {"m", "f", NULL};
     struct noun *noun = &row->lexicon->noun[at];
-    if (!need_words(row, 1, "its English", numbers, numbers) ||
-        !need_words(row, 2, "its Spanish and gender", numbers + 1, numbers + 1) ||
-        !need_words(row, 3, "its tags", 1, MAX_FIELD_WORDS))
-        return false;
-    int gender = choose(row, row->word[2][numbers], "gender", genders);
-    if (gender < 0 || !read_tags(row, 3, 0, row->words[3], &noun->tags)) return false;
+    int numbers = strcmp(row->kind, "mass") ? NUMBERS : 1;
+    need_words(row, 1, "its English", numbers, numbers);
+    need_words(row, 2, "its Spanish and gender", numbers + 1, numbers + 1);
+    need_words(row, 3, "its tags", 1, MAX_FIELD_WORDS);
+    noun->gender = (enum gender)choose(row, 2, numbers, "gender", GENDERS);
+    noun->tags = read_tags(row, 3, 0, row->words[3]);
     copy_words(row, 1, 0, numbers, noun->source);
     copy_words(row, 2, 0, numbers, noun->target);
-    noun->gender = (enum gender)gender;
-    noun->genitive = qkv_arena_format(&row->lexicon->arena, "%s's", row->word[1][0]);
-    if (!noun->genitive) return BAD(row, "out of memory");
+    noun->genitive = qkv_arena_format(&row->lexicon->arena, "%s's", row->words[1] ? row->word[1][0] : "");
+    if (!noun->genitive) bad(row, "out of memory");
     row->use->of_nouns |= noun->tags;
-    return true;
 }
 
-static bool read_noun(const struct row *row, int at)
+static void read_adjective(struct row *row, int at)
 {
-    return read_any_noun(row, at, NUMBERS);
-}
-
-static bool read_mass(const struct row *row, int at)
-{
-    return read_any_noun(row, at, 1);
-}
-
-static bool read_adjective(const struct row *row, int at)
-{
-    static const char *const copulas[] = {"-", "ser", "estar", NULL};
     struct adjective *adjective = &row->lexicon->adjective[at];
-    if (!need_words(row, 1, "its English", 1, 1) || !need_words(row, 2, "its Spanish", FORMS, FORMS) ||
-        !need_words(row, 3, "its copula", 1, 1) || !need_words(row, 4, "its tags", 1, MAX_FIELD_WORDS))
-        return false;
-    int copula = choose(row, row->word[3][0], "copula", copulas);
-    if (copula < 0 || !read_tags(row, 4, 0, row->words[4], &adjective->tags)) return false;
+    need_words(row, 1, "its English", 1, 1);
+    need_words(row, 2, "its Spanish", FORMS, FORMS);
+    need_words(row, 3, "its copula", 1, 1);
+    need_words(row, 4, "its tags", 1, MAX_FIELD_WORDS);
+    adjective->copula = (enum copula)choose(row, 3, 0, "copula", "-, ser, estar");
+    adjective->tags = read_tags(row, 4, 0, row->words[4]);
     adjective->source = row->word[1][0];
-    for (int i = 0; i < FORMS; i++) {
+    for (int i = 0; i < row->words[2]; i++) {
         char *joint = strchr(row->word[2][i], '_');
         if (!joint) continue;
         *joint = '\0';
         adjective->second = joint + 1;
     }
     copy_words(row, 2, 0, FORMS, adjective->target);
-    adjective->copula = (enum copula)copula;
     adjective->shortened = adjective->target[0];
-    for (int i = 0; row->fields > 5 && i < row->words[5]; i++) {
+    for (int i = 0; i < row->words[5]; i++) {
         const char *option = row->word[5][i];
-        if (!strcmp(option, "very"))
-            adjective->gradable = true;
-        else if (!strcmp(option, "definite"))
-            adjective->definite = true;
-        else if (!strcmp(option, "before"))
-            adjective->before = true;
-        else if (!strncmp(option, "before=", 7)) {
-            adjective->before = true;
-            adjective->shortened = option + 7;
-        } else
-            return BAD(row, "unknown option '%s' (known: very, before, before=FORM, definite)", option);
+        bool is_before = !strncmp(option, "before", 6) && (!option[6] || option[6] == '=');
+        if (is_before && option[6]) adjective->shortened = option + 7;
+        adjective->before |= is_before;
+        adjective->gradable |= !strcmp(option, "very");
+        adjective->definite |= !strcmp(option, "definite");
+        if (!is_before && strcmp(option, "very") && strcmp(option, "definite"))
+            bad(row, "unknown option '%s' (known: very, before, before=FORM, definite)", option);
     }
-    return true;
 }
 
-static bool read_verb_options(const struct row *row, struct verb *verb)
+/* A word that is marked by a plus, such as +up; NULL if there is none. */
+static const char *marked_word(struct row *row, int field, int index, const char *what)
 {
-    static const char *const names[] = {"stative", "moves", "recipient", "separable", "dative", NULL};
-    bool *const values[] = {&verb->stative, &verb->moves, &verb->recipient, &verb->separable, &verb->dative};
-    for (int i = 0; row->fields > 4 && i < row->words[4]; i++) {
-        int option = choose(row, row->word[4][i], "option", names);
-        if (option < 0) return false;
-        *values[option] = true;
-    }
-    return true;
+    const char *word = word_at(row, field, index);
+    if (word && *word != '+') bad(row, "%s is written +%s", what, word);
+    return word ? word + 1 : NULL;
 }
 
-static bool read_verb(const struct row *row, int at)
+static void read_verb(struct row *row, int at)
 {
     struct verb *verb = &row->lexicon->verb[at];
-    if (!need_words(row, 1, "its English", 3, 4)) return false;
-    verb->reflexive = row->fields > 2 && row->words[2] > 0 && !strcmp(row->word[2][0], "se");
+    verb->reflexive = row->words[2] > 0 && !strcmp(row->word[2][0], "se");
     int first = verb->reflexive ? 1 : 0, forms = PERSONS + 2;
-    if (!need_words(row, 2, "its Spanish", first + forms, first + forms + 1)) return false;
+    need_words(row, 1, "its English", 3, 4);
+    need_words(row, 2, "its Spanish", first + forms, first + forms + 1);
     copy_words(row, 1, 0, 3, verb->source);
     verb->infinitive = word_at(row, 2, first);
     copy_words(row, 2, first + 1, PERSONS, verb->present);
     verb->gerund = word_at(row, 2, first + PERSONS + 1);
-    verb->particle = word_at(row, 1, 3);
-    verb->governed = word_at(row, 2, first + forms);
-    if (verb->particle && *verb->particle++ != '+')
-        return BAD(row, "an English particle is written +%s", word_at(row, 1, 3));
-    if (verb->governed && *verb->governed++ != '+')
-        return BAD(row, "a Spanish preposition is written +%s", word_at(row, 2, first + forms));
-    return read_roles(row, 3, &verb->subject, &verb->object) && read_verb_options(row, verb);
+    verb->particle = marked_word(row, 1, 3, "an English particle");
+    verb->governed = marked_word(row, 2, first + forms, "a Spanish preposition");
+    read_roles(row, 3, &verb->subject, &verb->object);
+    bool *const options[] = {&verb->stative, &verb->moves, &verb->recipient, &verb->separable, &verb->dative};
+    for (int i = 0; i < row->words[4]; i++)
+        *options[choose(row, 4, i, "option", "stative, moves, recipient, separable, dative")] = true;
 }
 
 static const struct noun *find_noun(const struct lexicon *lexicon, const char *word)
@@ -424,94 +396,88 @@ static const struct preposition *find_place(const struct lexicon *lexicon, const
     return NULL;
 }
 
-static bool read_example(const struct row *row, int at)
+static void read_example(struct row *row, int at)
 {
     struct example *example = &row->lexicon->example[at];
-    if (!need_words(row, 1, "its sentence", 4, 4)) return false;
     char *const *word = row->word[1];
-    example->subject = find_noun(row->lexicon, word[0]);
-    example->verb = find_intransitive(row->lexicon, word[1]);
-    example->preposition = find_place(row->lexicon, word[2]);
-    example->place = find_noun(row->lexicon, word[3]);
+    need_words(row, 1, "its sentence", 4, 4);
+    if (row->failed) return;
+    *example = (struct example){.subject = find_noun(row->lexicon, word[0]),
+                                .verb = find_intransitive(row->lexicon, word[1]),
+                                .preposition = find_place(row->lexicon, word[2]),
+                                .place = find_noun(row->lexicon, word[3])};
     if (!example->subject || !example->verb || !example->preposition || !example->place)
-        return BAD(
-            row,
+        bad(row,
             "'%s %s %s %s' is not a noun, an intransitive verb, a preposition and a noun of the lines above",
             word[0], word[1], word[2], word[3]);
-    return true;
 }
-
-/* The kinds of entries; `count` is the offset of the field of struct lexicon that counts them. */
-static const struct kind {
-    const char *name;
-    bool (*read)(const struct row *row, int at);
-    size_t count;
-} KINDS[] = {
-    {"determiner", read_determiner, offsetof(struct lexicon, determiners)},
-    {"pronoun", read_pronoun, offsetof(struct lexicon, pronouns)},
-    {"preposition", read_preposition, offsetof(struct lexicon, prepositions)},
-    {"adverb", read_adverb, offsetof(struct lexicon, adverbs)},
-    {"state", read_state, offsetof(struct lexicon, states)},
-    {"noun", read_noun, offsetof(struct lexicon, nouns)},
-    {"mass", read_mass, offsetof(struct lexicon, nouns)},
-    {"adjective", read_adjective, offsetof(struct lexicon, adjectives)},
-    {"verb", read_verb, offsetof(struct lexicon, verbs)},
-    {"example", read_example, offsetof(struct lexicon, examples)},
-};
-
-enum { KIND_COUNT = sizeof KINDS / sizeof KINDS[0] };
 
 /* Splits a line in place into fields of words. The first word of field 0 becomes the kind. */
-static bool split(struct row *row, char *line)
+static void split(struct row *row, char *line)
 {
     char *save = NULL;
-    row->fields = 1;
     for (char *word = strtok_r(line, " \t\r\n", &save); word; word = strtok_r(NULL, " \t\r\n", &save)) {
-        if (!row->kind) {
+        int field = row->fields;
+        if (!row->kind)
             row->kind = word;
-        } else if (!strcmp(word, "|")) {
-            if (row->fields == MAX_FIELDS) return BAD(row, "there are more than %d '|'", MAX_FIELDS - 1);
+        else if (!strcmp(word, "|"))
             row->fields++;
-        } else {
-            int field = row->fields - 1;
-            if (row->words[field] == MAX_FIELD_WORDS)
-                return BAD(row, "there are more than %d words in one field", MAX_FIELD_WORDS);
+        else if (row->words[field] < MAX_FIELD_WORDS)
             row->word[field][row->words[field]++] = word;
-        }
+        else
+            bad(row, "there are more than %d words in one field", MAX_FIELD_WORDS);
+        if (row->fields == MAX_FIELDS) bad(row, "there are more than %d '|'", MAX_FIELDS - 1);
+        if (row->failed) return;
     }
-    return true;
 }
 
-static bool read_line(struct row *row, const char *line)
+static void read_line(struct row *row, const char *line)
 {
     struct lexicon *lexicon = row->lexicon;
-    char *copy = qkv_arena_string(&lexicon->arena, line);
-    if (!copy) return BAD(row, "out of memory");
-    copy[strcspn(copy, "#")] = '\0';
-    if (!split(row, copy)) return false;
-    if (!row->kind) return true;
-    for (int i = 0; i < KIND_COUNT; i++) {
-        if (strcmp(row->kind, KINDS[i].name)) continue;
-        int *count = (int *)((char *)lexicon + KINDS[i].count);
-        if (*count == MAX_ENTRIES)
-            return BAD(row, "there are more than %d entries of this kind", MAX_ENTRIES);
-        return KINDS[i].read(row, (*count)++);
+    const struct {
+        const char *name;
+        void (*read)(struct row *row, int at);
+        int *count;
+    } kinds[] = {
+        {"determiner", read_determiner, &lexicon->determiners},
+        {"pronoun", read_pronoun, &lexicon->pronouns},
+        {"preposition", read_preposition, &lexicon->prepositions},
+        {"adverb", read_adverb, &lexicon->adverbs},
+        {"state", read_state, &lexicon->states},
+        {"noun", read_noun, &lexicon->nouns},
+        {"mass", read_noun, &lexicon->nouns},
+        {"adjective", read_adjective, &lexicon->adjectives},
+        {"verb", read_verb, &lexicon->verbs},
+        {"example", read_example, &lexicon->examples},
+    };
+    char *copy = qkv_arena_format(&lexicon->arena, "%.*s", (int)strcspn(line, "#"), line);
+    size_t kind = 0;
+    if (!copy) {
+        bad(row, "out of memory");
+        return;
     }
-    return BAD(row, "unknown kind of entry '%s'", row->kind);
+    split(row, copy);
+    if (row->failed || !row->kind) return;
+    while (kind < sizeof kinds / sizeof *kinds && strcmp(row->kind, kinds[kind].name)) kind++;
+    if (kind == sizeof kinds / sizeof *kinds)
+        bad(row, "unknown kind of entry '%s'", row->kind);
+    else if (*kinds[kind].count == MAX_ENTRIES)
+        bad(row, "there are more than %d entries of this kind", MAX_ENTRIES);
+    else
+        kinds[kind].read(row, (*kinds[kind].count)++);
 }
 
 /* A tag that no noun has is a spelling error: its entry would never be used with a noun. */
-static bool check_tags(struct row *row)
+static void check_tags(struct row *row)
 {
     struct lexicon *lexicon = row->lexicon;
     for (int i = 0; i < lexicon->tags; i++) {
         row->line = row->use->first_line[i];
-        if (!(row->use->of_nouns >> i & 1)) return BAD(row, "no noun has the tag '%s'", lexicon->tag[i]);
+        if (!(row->use->of_nouns >> i & 1)) bad(row, "no noun has the tag '%s'", lexicon->tag[i]);
         if (!strcmp(lexicon->tag[i], "person")) lexicon->person = UINT64_C(1) << i;
     }
     for (int i = 0; i < lexicon->nouns; i++)
         lexicon->noun[i].person = lexicon->noun[i].tags & lexicon->person;
-    return true;
 }
 
 static bool read_all(struct lexicon *lexicon, struct qkv_lines *lines, struct qkv_error *error)
@@ -520,8 +486,11 @@ static bool read_all(struct lexicon *lexicon, struct qkv_lines *lines, struct qk
     for (bool found = true;;) {
         if (qkv_lines_next(lines, &found, error)) return false;
         struct row row = {lexicon, &use, lines->path, (int)lines->number, .error = error};
-        if (!found) return check_tags(&row);
-        if (!read_line(&row, lines->line)) return false;
+        if (found)
+            read_line(&row, lines->line);
+        else
+            check_tags(&row);
+        if (row.failed || !found) return !row.failed;
     }
 }
 
