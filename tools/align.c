@@ -203,8 +203,7 @@ static void write_pair(struct alignment *a, const struct qkv_aligned_pair *pair,
     fputc('\n', a->output);
     if (pair->gold) qkv_alignment_count(&a->result, &pair->links, pair->gold);
     if (!pair->reason) return;
-    print_plain(stderr, a->pairs.source.path);
-    fprintf(stderr, ":%lld: %s: no links\n", (long long)number, pair->reason);
+    say(stderr, "%s:%lld: %s: no links\n", a->pairs.source.path, (long long)number, pair->reason);
 }
 
 static const char *source_of_pair(const void *pairs, int64_t i)

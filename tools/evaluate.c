@@ -144,23 +144,22 @@ static void append_row(const struct evaluation *e, int64_t i, struct bytes *out)
     const struct qkv_sentence_score score = qkv_evaluator_sentence(e->evaluator, i);
     const double *numbers = qkv_evaluator_log_probabilities(e->evaluator, i);
     struct bytes tokens = {0};
-    qkv_bytes_format(out, "%lld\t%lld\t", (long long)line_of(e, i), (long long)score.tokens);
-    qkv_bytes_number(out, -score.negative_log_likelihood);
     for (int64_t t = 0; t < score.tokens; t++)
         qkv_bytes_format(&tokens, "%s%s", t ? " " : "", token(e, i, t));
-    out->failed = out->failed || tokens.failed;
+    if (tokens.failed) required(NULL);
+    qkv_bytes_format(out, "%lld\t%lld\t", (long long)line_of(e, i), (long long)score.tokens);
+    qkv_bytes_number(out, -score.negative_log_likelihood);
     qkv_bytes_text(out, "\t");
-    qkv_text_field(out, tokens.failed ? "" : tokens.data, '\t');
-    free(tokens.data);
+    qkv_text_field(out, tokens.data, '\t');
     for (int64_t t = 0; t < score.tokens; t++) {
         qkv_bytes_text(out, t ? " " : "\t");
         qkv_bytes_number(out, numbers[t]);
     }
     qkv_bytes_text(out, "\n");
+    free(tokens.data);
 }
 
-/* Appends an object for the sentence. */
-static void append_object(const struct evaluation *e, int64_t i, struct bytes *out)
+static cJSON *sentence_object(const struct evaluation *e, int64_t i)
 {
     const struct qkv_sentence_score score = qkv_evaluator_sentence(e->evaluator, i);
     const double *numbers = qkv_evaluator_log_probabilities(e->evaluator, i);
@@ -170,42 +169,38 @@ static void append_object(const struct evaluation *e, int64_t i, struct bytes *o
     for (int64_t t = 0; t < score.tokens; t++)
         cJSON_AddItemToArray(tokens, cJSON_CreateString(token(e, i, t)));
     cJSON_AddItemToObject(object, "log_probs", cJSON_CreateDoubleArray(numbers, (int)score.tokens));
-    qkv_json_append(out, object);
-    cJSON_Delete(object);
+    return object;
 }
 
-/* Appends the object of all sentences up to its first sentence. */
-static void append_head(const struct evaluation *e, struct bytes *out)
+/* Appends one object with all sentences. */
+static void append_json(const struct evaluation *e, struct bytes *out)
 {
     double sum = 0, tokens = 0;
+    cJSON *root = cJSON_CreateObject(), *sentences = cJSON_CreateArray();
     for (int64_t i = 0; i < e->corpus.count; i++) {
         const struct qkv_sentence_score score = qkv_evaluator_sentence(e->evaluator, i);
         sum -= score.negative_log_likelihood;
         tokens += (double)score.tokens;
+        cJSON_AddItemToArray(sentences, sentence_object(e, i));
     }
-    cJSON *object = cJSON_CreateObject();
-    JSON_TEXTS(object, {"run", e->run.config.name}, {"checkpoint", e->run.checkpoint}, {"test", e->test});
-    JSON_NUMBERS(object, {"tokens", tokens}, {"log_prob", sum});
-    qkv_json_append(out, object);
-    cJSON_Delete(object);
-    if (out->size) out->size -= strlen("\n}");
-    qkv_bytes_text(out, ",\n\t\"sentences\":\t[");
+    JSON_TEXTS(root, {"run", e->run.config.name}, {"checkpoint", e->run.checkpoint}, {"test", e->test});
+    JSON_NUMBERS(root, {"tokens", tokens}, {"log_prob", sum});
+    cJSON_AddItemToObject(root, "sentences", sentences);
+    qkv_json_append(out, root);
+    qkv_bytes_text(out, "\n");
+    cJSON_Delete(root);
 }
 
 /* Writes the file: for each sentence, its line in the text, its tokens, the log-probability of each token, and their sum. */
 static enum qkv_status write_log_probs(const struct evaluation *e, struct qkv_error *error)
 {
-    bool as_json = has_extension(log_probs, "json");
     struct bytes out = {0};
-    if (as_json)
-        append_head(e, &out);
-    else
+    if (has_extension(log_probs, "json")) {
+        append_json(e, &out);
+    } else {
         qkv_bytes_text(&out, "line\ttoken_count\tlog_prob\ttokens\tlog_probs\n");
-    for (int64_t i = 0; i < e->corpus.count; i++) {
-        if (as_json && i) qkv_bytes_text(&out, ", ");
-        (as_json ? append_object : append_row)(e, i, &out);
+        for (int64_t i = 0; i < e->corpus.count; i++) append_row(e, i, &out);
     }
-    if (as_json) qkv_bytes_text(&out, "]\n}\n");
     return write_output(log_probs, &out, error);
 }
 

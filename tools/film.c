@@ -105,8 +105,7 @@ static enum qkv_status write_film(struct film *film, struct qkv_error *error)
     enum qkv_status status = write_output(output, &bytes, error);
     if (status || pair_options.quiet) return status;
     note_missing_characters(output, &film->missing, 0);
-    print_plain(stderr, output);
-    fputs(" is written: browsers play it, other programs show its last frame\n", stderr);
+    say(stderr, "%s is written: browsers play it, other programs show its last frame\n", output);
     return QKV_OK;
 }
 

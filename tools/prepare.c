@@ -18,10 +18,8 @@ static void print_counts(const struct qkv_prepared_counts *counts)
                (long long)counts->tokens[side],
                100 * (double)counts->unknown[side] / (double)counts->tokens[side],
                (long long)counts->vocabulary_size[side]);
-    print_plain(stdout, output);
-    printf(": %.1f MB; train from it with -s data.train=", (double)counts->bytes / 1e6);
-    print_shell_word(stdout, output);
-    putchar('\n');
+    say(stdout, "%s: %.1f MB; train from it with ", output, (double)counts->bytes / 1e6);
+    print_command(stdout, "-s data.train=%s\n", output);
 }
 
 /* Prints an error message and returns false if a file would be replaced. */

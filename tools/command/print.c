@@ -138,7 +138,7 @@ void print_result(FILE *file, const char *text)
             fwrite(one, 1, (size_t)qkv_plain_next(&text, one), file);
 }
 
-void print_shell_word(FILE *file, const char *word)
+static void print_shell_word(FILE *file, const char *word)
 {
     char one[QKV_PLAIN_SIZE];
     bool escaped = false;
@@ -155,6 +155,18 @@ void print_shell_word(FILE *file, const char *word)
         fwrite(one, 1, (size_t)qkv_plain_next(&word, one), file);
     }
     fputc('\'', file);
+}
+
+void print_command(FILE *file, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    for (const char *word; (word = strstr(format, "%s")); format = word + 2) {
+        fwrite(format, 1, (size_t)(word - format), file);
+        print_shell_word(file, va_arg(arguments, const char *));
+    }
+    va_end(arguments);
+    fputs(format, file);
 }
 
 enum qkv_status write_output(const char *path, struct bytes *bytes, struct qkv_error *error)

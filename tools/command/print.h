@@ -44,8 +44,9 @@ void say(FILE *file, const char *format, ...) QKV_PRINTF(2, 3);
 /* Prints results: to a terminal like print_plain, but with line ends and tabs unchanged; otherwise unchanged, for programs. */
 void print_result(FILE *file, const char *text);
 
-/* Prints a word with the quotes that a shell needs to read it as one word: $'\x1B' for characters that are not plain. */
-void print_shell_word(FILE *file, const char *word);
+/* Prints a text with words in the place of each %s, with the quotes that a shell needs to read them as words: $'\x1B' for
+ * characters that are not plain. */
+void print_command(FILE *file, const char *format, ...) QKV_PRINTF(2, 3);
 
 /* "42s", "3m12s", "1h05m". */
 void format_duration(double seconds, char text[16]);

@@ -106,11 +106,9 @@ static void write_config(FILE *file, const struct init *init)
 {
     const struct init_plan *plan = &init->plan;
     const char *base = base_of(init->file), *name = init->name;
-    fputs("# Translates sentences like those of ", file);
-    print_plain(file, init->origin);
-    fputs(". Made by `qkv init`; train it with\n#   qkv train ", file);
-    print_plain(file, base);
-    fprintf(file, "\n# Keys that are not here have defaults: `qkv config %s --full` prints all.\n", base);
+    say(file, "# Translates sentences like those of %s. Made by `qkv init`; train it with\n", init->origin);
+    say(file, "#   qkv train %s\n", base);
+    fprintf(file, "# Keys that are not here have defaults: `qkv config %s --full` prints all.\n", base);
     fprintf(file,
             "name: %s  # the run folder is runs/%s\n\n"
             "data:\n"

@@ -239,9 +239,7 @@ static void report_end(const struct init *init)
         print_result(stdout, init_path(init, f, path));
         fputs(f + 1 < INIT_FILES ? ", " : "\n", stdout);
     }
-    fputs("next: qkv train ", stdout);
-    print_shell_word(stdout, init->file);
-    putchar('\n');
+    print_command(stdout, "next: qkv train %s\n", init->file);
 }
 
 /* Whether the operand is a text for a language model; options for pairs alone say that it is not. */

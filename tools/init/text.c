@@ -179,8 +179,6 @@ enum qkv_status init_text_make(struct init *init, const struct init_text *text,
            is_large(text) ? "pieces of words (byte-pair encoding, 4000 merges)" : "characters");
     printf("training: %lld updates\nwrote ", (long long)updates);
     print_result(stdout, init->file);
-    fputs("\nnext: qkv train ", stdout);
-    print_shell_word(stdout, init->file);
-    putchar('\n');
+    print_command(stdout, "\nnext: qkv train %s\n", init->file);
     return QKV_OK;
 }

@@ -83,9 +83,8 @@ static void note_words(struct input_lines *input, const char *place, const char 
     bool is_first = sentence->unknown && !input->has_unknown;
     input->has_unknown |= sentence->unknown > 0;
     if (input->interactive && sentence->as_trained && sentence->respelled) {
-        fprintf(stderr, "qkv: %s: read in the case and with the punctuation of the training text: ", place);
-        print_plain(stderr, sentence->respelled);
-        fputc('\n', stderr);
+        say(stderr, "qkv: %s: read in the case and with the punctuation of the training text: %s\n", place,
+            sentence->respelled);
     }
     if (input->interactive)
         warn_of_unknown_words(place, sentence, run, is_prefix, read_as);

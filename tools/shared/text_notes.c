@@ -184,13 +184,7 @@ static bool are_of_other_side(const struct token_counts *counts)
            2 * counts->in_other > counts->unknown;
 }
 
-static void print_direction(const struct qkv_run *run)
-{
-    fputs("this run translates from ", stderr);
-    print_plain(stderr, run->config.data.src.lang);
-    fputs(" to ", stderr);
-    print_plain(stderr, run->config.data.trg.lang);
-}
+#define DIRECTION "this run translates from %s to %s"
 
 void warn_of_swapped_sides(const char *place, const char *(*source)(const void *context, int64_t index),
                            const void *context, int64_t count, const struct qkv_run *run)
@@ -206,13 +200,9 @@ void warn_of_swapped_sides(const char *place, const char *(*source)(const void *
     }
     qkv_sentence_release(&sentence);
     if (!are_of_other_side(&counts)) return;
-    fputs("qkv: ", stderr);
-    print_plain(stderr, place);
-    fputs(": most of its source words are not in the vocabulary, but most of these are words of the target "
-          "language: ",
-          stderr);
-    print_direction(run);
-    fputs("; are the columns swapped?\n", stderr);
+    print_error("%s: most of its source words are not in the vocabulary, but most of these are words of the "
+                "target language: " DIRECTION "; are the columns swapped?",
+                place, run->config.data.src.lang, run->config.data.trg.lang);
 }
 
 static const char *source_of_corpus(const void *corpus, int64_t i)
@@ -244,43 +234,34 @@ void warn_of_unknown_words(const char *place, const struct qkv_sentence *sentenc
     }
     qkv_arena_release(&arena);
     if (!done) return;
-    fputs("qkv: ", stderr);
-    print_plain(stderr, place);
-    fputs(is_target ? ": not in the target vocabulary: " : ": not in the vocabulary: ", stderr);
+    struct bytes words = {0};
     for (int64_t i = 0; i < unknown.size && i < MAX_WORDS; i++) {
         const char *word = qkv_types_token(&unknown, i);
         size_t full = qkv_length_in_word(word), length = shown_length(word, full);
-        char shown[MAX_WORD_BYTES + 4];
-        snprintf(shown, sizeof shown, "%.*s%s", (int)length, word, length < full ? "..." : "");
-        fputs(i ? ", " : "", stderr);
-        print_plain(stderr, shown);
+        qkv_bytes_format(&words, "%s%.*s%s", i ? ", " : "", (int)length, word, length < full ? "..." : "");
     }
-    if (unknown.size > MAX_WORDS) fprintf(stderr, " and %lld more", (long long)(unknown.size - MAX_WORDS));
+    if (unknown.size > MAX_WORDS)
+        qkv_bytes_format(&words, " and %lld more", (long long)(unknown.size - MAX_WORDS));
     struct token_counts counts = {0};
     count_tokens(&counts, sentence, run, is_target);
-    if (are_of_other_side(&counts)) {
-        fprintf(stderr, "; most of them are words of the %s language: ", is_target ? "source" : "target");
-        print_direction(run);
-    } else if (as_trained) {
-        fputs("; --as-trained reads it as: ", stderr);
-        print_plain(stderr, as_trained);
-    }
-    fputc('\n', stderr);
+    if (are_of_other_side(&counts))
+        qkv_bytes_format(&words, "; most of them are words of the %s language: " DIRECTION,
+                         is_target ? "source" : "target", run->config.data.src.lang,
+                         run->config.data.trg.lang);
+    else if (as_trained)
+        qkv_bytes_format(&words, "; --as-trained reads it as: %s", as_trained);
+    if (words.failed) required(NULL);
+    say(stderr, "qkv: %s: not in the %svocabulary: %s\n", place, is_target ? "target " : "", words.data);
+    free(words.data);
     qkv_types_release(&unknown);
 }
 
 void note_known_words(const struct qkv_run *run)
 {
     const char *example = qkv_state_get(&run->state, QKV_STATE_EXAMPLE);
-    fputs("qkv: note: ", stderr);
-    if (example) {
-        fputs("a sentence that the model knows: ", stderr);
-        print_plain(stderr, example);
-        fputs("; ", stderr);
-    }
-    fputs(example ? "its words: qkv inspect " : "the words that the model knows: qkv inspect ", stderr);
-    print_shell_word(stderr, run->path);
-    fputs(" --vocabulary\n", stderr);
+    if (example) say(stderr, "qkv: note: a sentence that the model knows: %s; its words: ", example);
+    if (!example) fputs("qkv: note: the words that the model knows: ", stderr);
+    print_command(stderr, "qkv inspect %s --vocabulary\n", run->path);
 }
 
 void unknown_words_note(struct unknown_words *notes, const char *place, const struct qkv_sentence *sentence,

@@ -591,14 +591,11 @@ struct qkv_train_listener train_view_listener(struct train_view *view)
 /* ---- the end of training ---- */
 
 /* Prints the command that continues this training. */
-static void print_resume(const struct train_view *view)
+static void print_resume(const struct train_view *view, const char *state)
 {
-    fputs("qkv train ", stderr);
-    print_shell_word(stderr, view->config);
-    for (int i = 0; i < view->settings->count; i++) {
-        fputs(" -s ", stderr);
-        print_shell_word(stderr, view->settings->value[i]);
-    }
+    fprintf(stderr, "%s; continue with: ", state);
+    print_command(stderr, "qkv train %s", view->config);
+    for (int i = 0; i < view->settings->count; i++) print_command(stderr, " -s %s", view->settings->value[i]);
     fputs(" --resume\n", stderr);
 }
 
@@ -634,24 +631,13 @@ static const char *example_sentence(const struct train_view *view)
 /* Prints the commands that use the trained run. */
 static void print_next(const struct train_view *view, const struct qkv_config *config)
 {
-    const char *sentence = example_sentence(view);
+    const char *sentence = example_sentence(view), *run = config->training.model_dir;
     if (!view->sides.has_source) {
-        fputs("next: qkv complete ", stderr);
-        print_shell_word(stderr, config->training.model_dir);
-        fputs(" \"A\" --sample\n", stderr);
+        print_command(stderr, "next: qkv complete %s \"A\" --sample\n", run);
         return;
     }
-    fputs("next: echo ", stderr);
-    print_shell_word(stderr, sentence);
-    fputs(" | qkv translate ", stderr);
-    print_shell_word(stderr, config->training.model_dir);
-    fputc('\n', stderr);
-    if (!view->sides.attention) return;
-    fputs("      qkv attention ", stderr);
-    print_shell_word(stderr, config->training.model_dir);
-    fputc(' ', stderr);
-    print_shell_word(stderr, sentence);
-    fputc('\n', stderr);
+    print_command(stderr, "next: echo %s | qkv translate %s\n", sentence, run);
+    if (view->sides.attention) print_command(stderr, "      qkv attention %s %s\n", run, sentence);
 }
 
 /* Prints how training has ended, and its scores. */
@@ -681,17 +667,14 @@ void train_view_end(struct train_view *view, const struct qkv_config *config,
         fprintf(
             stderr, "already finished after %lld updates; raise %s to go on\n", (long long)result->updates,
             result->end == QKV_TRAIN_PATIENCE ? "training.patience" : "training.updates or training.epochs");
-        print_next(view, config);
-        return;
+    } else {
+        print_end(config, result);
+        show_traffic(view, result);
     }
-    print_end(config, result);
-    show_traffic(view, result);
-    if (!stopped) {
+    if (!stopped)
         print_next(view, config);
-        return;
-    }
-    fputs("saved; continue with: ", stderr);
-    print_resume(view);
+    else
+        print_resume(view, "saved");
 }
 
 /* Prints the error and, when a failed write ended the training, how to continue. */
@@ -702,10 +685,8 @@ void train_view_failure(struct train_view *view, const struct qkv_config *config
     leave_block(view);
     const char *last = qkv_run_file(&arena, config->training.model_dir, QKV_RUN_LAST);
     print_error("%s", message);
-    if (status == QKV_INVALID && view->started && last && qkv_path_exists(last)) {
-        fputs("the last checkpoint is complete; continue with: ", stderr);
-        print_resume(view);
-    }
+    if (status == QKV_INVALID && view->started && last && qkv_path_exists(last))
+        print_resume(view, "the last checkpoint is complete");
     qkv_arena_release(&arena);
 }
 

@@ -319,27 +319,24 @@ bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv
 
 /* ---- the value that a program has set ---- */
 
-static bool check_integer(const struct value *value, const void *config)
+/* Checks an integer, a number, or the two of a pair. */
+static bool check_numbers(const struct value *value, const void *config)
 {
-    long long number = qkv_key_integer(value->key, config);
-    char text[QKV_NUMBER_SIZE];
-    snprintf(text, sizeof text, "%lld", number);
-    return check_range(value, &(struct qkv_yaml_node){.plain = true, .text = text}, (double)number);
-}
-
-/* Checks a number, or the two of a pair. */
-static bool check_numbers(const struct value *value, const double *numbers, int count)
-{
-    bool valid = true;
-    char text[QKV_NUMBER_SIZE];
-    for (int i = 0; i < count; i++) {
-        if (isfinite(numbers[i])) continue;
-        qkv_collect(value->collector, value->place, "%s is not a finite number", value->key->path);
-        return false;
-    }
-    for (int i = 0; i < count; i++) {
-        qkv_number_format(text, numbers[i]);
-        valid &= check_range(value, &(struct qkv_yaml_node){.plain = true, .text = text}, numbers[i]);
+    const double *numbers = qkv_key_value(value->key, config);
+    bool is_integer = value->key->kind == QKV_KEY_INTEGER, valid = true;
+    for (int i = 0; i < (value->key->kind == QKV_KEY_PAIR ? 2 : 1); i++) {
+        long long integer = is_integer ? qkv_key_integer(value->key, config) : 0;
+        double number = is_integer ? (double)integer : numbers[i];
+        char text[QKV_NUMBER_SIZE];
+        if (!isfinite(number)) {
+            qkv_collect(value->collector, value->place, "%s is not a finite number", value->key->path);
+            return false;
+        }
+        if (is_integer)
+            snprintf(text, sizeof text, "%lld", integer);
+        else
+            qkv_number_format(text, number);
+        valid &= check_range(value, &(struct qkv_yaml_node){.plain = true, .text = text}, number);
     }
     return valid;
 }
@@ -348,15 +345,13 @@ bool qkv_value_check(const struct qkv_key *key, const void *config, struct qkv_p
                      struct qkv_collector *collector)
 {
     const struct value value = {key, place, collector};
-    const void *field = qkv_key_value(key, config);
-    if (key->kind == QKV_KEY_INTEGER) return check_integer(&value, config);
-    if (key->kind == QKV_KEY_NUMBER) return check_numbers(&value, field, 1);
-    if (key->kind == QKV_KEY_PAIR) return check_numbers(&value, field, 2);
+    if (key->kind == QKV_KEY_INTEGER || key->kind == QKV_KEY_NUMBER || key->kind == QKV_KEY_PAIR)
+        return check_numbers(&value, config);
     if (key->kind == QKV_KEY_CHOICE && !qkv_key_choice(key, config)->help) {
         const char *name = qkv_value_text(key, config, collector->arena);
         return refuse_choice(&value, &(struct qkv_yaml_node){.plain = true, .text = name});
     }
-    const char *text = key->kind == QKV_KEY_TEXT ? *(const char *const *)field : "-";
+    const char *text = key->kind == QKV_KEY_TEXT ? *(const char *const *)qkv_key_value(key, config) : "-";
     if (text && (*text || !is_required || key->fallback)) return true;
     qkv_collect(collector, place, text ? "%s must not be empty" : "%s is NULL, but must be a text",
                 key->path);

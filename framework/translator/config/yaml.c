@@ -3,9 +3,9 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/text.h"
 
 #include <errno.h>
-#include <utf8proc.h>
 #include <yaml.h>
 
 struct reader {
@@ -227,22 +227,12 @@ static struct qkv_yaml_node *read_document(struct reader *reader)
 /* Collects an error for the first byte that is NUL or invalid UTF-8; true when there is none. */
 static bool check_bytes(const struct reader *reader)
 {
-    utf8proc_int32_t code;
-    for (size_t at = 0; at < reader->size;) {
-        utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *)reader->bytes + at,
-                                                   (utf8proc_ssize_t)(reader->size - at), &code);
-        if (length > 0 && code != 0) {
-            at += (size_t)length;
-            continue;
-        }
-        if (length > 0)
-            qkv_collect(reader->collector, place_of_byte(reader, at), "NUL byte");
-        else
-            qkv_collect(reader->collector, place_of_byte(reader, at), "not valid UTF-8 (byte 0x%02X)",
-                        (unsigned char)reader->bytes[at]);
-        return false;
-    }
-    return true;
+    size_t valid = qkv_text_valid_size(reader->bytes, reader->size);
+    if (valid == reader->size) return true;
+    unsigned byte = (unsigned char)reader->bytes[valid];
+    qkv_collect(reader->collector, place_of_byte(reader, valid),
+                byte ? "not valid UTF-8 (byte 0x%02X)" : "NUL byte", byte);
+    return false;
 }
 
 /* The file x.yaml if the user has named x or x.yml, or one of that name in the folder configs; NULL if there is none. */

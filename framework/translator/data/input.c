@@ -3,12 +3,12 @@
 #include "data/lines.h"
 
 #include <errno.h>
+#include <iconv.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <utf8proc.h>
 #include <zlib.h>
 
 /* gzip makes text 3 to 20 times smaller; deflate can reach 1000. From EXPANSION_FREE bytes of text on, a file that
@@ -27,7 +27,8 @@ struct qkv_input {
     z_stream stream;
     size_t next, used; /* raw[next .. used-1] are bytes of the file that were not used yet */
     unsigned char raw[1 << 16];
-    bool encoding_known, is_utf16, big_endian;
+    bool encoding_known, is_utf16;
+    iconv_t converter;   /* from UTF-16 */
     size_t pending_size; /* bytes of `pending`, which are not converted yet */
     unsigned char pending[PENDING];
 };
@@ -118,14 +119,6 @@ static enum qkv_status read_bytes(struct qkv_input *input, char *to, size_t size
     return QKV_OK;
 }
 
-/* The most bytes of UTF-16 that are read for `size` bytes of UTF-8: two of them become up to three. */
-static size_t bytes_of_utf16(size_t size)
-{
-    size_t max = size / 3 * 2;
-    QKV_BUG(max < 4, "a buffer of %zu bytes is too small for a pair of surrogates", size);
-    return max < PENDING ? max : PENDING;
-}
-
 /* Fails if the start of a text looks like UTF-16 without a byte order mark: several bytes are 0, and all of them have even
  * offsets, or all have odd ones. In UTF-16, spaces, tabs, line ends and the letters of English have such a byte. */
 static enum qkv_status refuse_unmarked_utf16(const struct qkv_input *input, struct qkv_error *error)
@@ -151,10 +144,13 @@ static enum qkv_status find_encoding(struct qkv_input *input, size_t size, struc
     }
     input->encoding_known = true;
     /* A byte order mark is FF FE, or FE FF for big-endian text. These bytes never occur in UTF-8. */
-    input->big_endian = input->pending[0] == 0xFE;
     input->is_utf16 = input->pending_size >= 2 && input->pending[0] >= 0xFE && input->pending[1] >= 0xFE &&
                       input->pending[0] != input->pending[1];
     if (!input->is_utf16) return refuse_unmarked_utf16(input, error);
+    input->converter = iconv_open("UTF-8", input->pending[0] == 0xFE ? "UTF-16BE" : "UTF-16LE");
+    input->is_utf16 = input->converter != (iconv_t)-1;
+    if (!input->is_utf16)
+        return qkv_error_set(error, "%s: cannot be converted from UTF-16: %s", input->path, strerror(errno));
     input->pending_size -= 2; /* without the byte order mark */
     memmove(input->pending, input->pending + 2, input->pending_size);
     return QKV_OK;
@@ -167,38 +163,17 @@ static enum qkv_status refuse_utf16(const struct qkv_input *input, const char *m
                          input->path, mistake);
 }
 
-/* Whether a unit of UTF-16 is the first half of a pair of surrogates (HIGH), or the second half (LOW). */
-enum surrogate { HIGH = 0xD800, LOW = 0xDC00 };
-static bool is_surrogate(int32_t unit, enum surrogate half)
+/* Converts the complete characters of `pending` to UTF-8, as many as fit, and removes them there. */
+static enum qkv_status convert_utf16(struct qkv_input *input, char *to, size_t size, size_t *got,
+                                     struct qkv_error *error)
 {
-    return unit >> 10 == (int32_t)half >> 10;
-}
-
-static int32_t unit_at(const struct qkv_input *input, size_t at)
-{
-    const unsigned char *bytes = input->pending + at;
-    return bytes[!input->big_endian] << 8 | bytes[input->big_endian];
-}
-
-/* Converts the complete characters of `pending` to UTF-8, and removes them there. */
-static enum qkv_status convert_utf16(struct qkv_input *input, char *to, size_t *got, struct qkv_error *error)
-{
-    size_t used = 0, size = input->pending_size;
-    while (used + 2 <= size) {
-        int32_t point = unit_at(input, used);
-        bool is_pair = is_surrogate(point, HIGH), is_valid = !is_surrogate(point, LOW);
-        if (is_pair && used + 4 > size) break;
-        if (is_pair) {
-            int32_t second = unit_at(input, used + 2);
-            is_valid = is_surrogate(second, LOW);
-            point = 0x10000 + ((point - HIGH) << 10) + (second - LOW);
-        }
-        if (!is_valid) return refuse_utf16(input, "half of a pair of surrogates is missing", error);
-        *got += (size_t)utf8proc_encode_char(point, (utf8proc_uint8_t *)to + *got);
-        used += is_pair ? 4 : 2;
-    }
-    input->pending_size -= used;
-    memmove(input->pending, input->pending + used, input->pending_size);
+    char *from = (char *)input->pending;
+    size_t left = input->pending_size, room = size;
+    if (iconv(input->converter, &from, &left, &to, &room) == (size_t)-1 && errno == EILSEQ)
+        return refuse_utf16(input, "half of a pair of surrogates is missing", error);
+    *got = size - room;
+    input->pending_size = left;
+    memmove(input->pending, from, left);
     return QKV_OK;
 }
 
@@ -206,11 +181,11 @@ static enum qkv_status convert_utf16(struct qkv_input *input, char *to, size_t *
 static enum qkv_status read_utf16(struct qkv_input *input, char *to, size_t size, size_t *got,
                                   struct qkv_error *error)
 {
-    for (size_t max = bytes_of_utf16(size), loaded;;) {
-        if (convert_utf16(input, to, got, error)) return QKV_INVALID;
+    for (size_t loaded;;) {
+        if (convert_utf16(input, to, size, got, error)) return QKV_INVALID;
         if (*got) return QKV_OK;
         char *end = (char *)input->pending + input->pending_size;
-        if (read_bytes(input, end, max - input->pending_size, &loaded, error)) return QKV_INVALID;
+        if (read_bytes(input, end, PENDING - input->pending_size, &loaded, error)) return QKV_INVALID;
         if (!loaded && !input->pending_size) return QKV_OK;
         if (!loaded) return refuse_utf16(input, "it ends within a character", error);
         input->pending_size += loaded;
@@ -221,7 +196,8 @@ enum qkv_status qkv_input_read(struct qkv_input *input, char *to, size_t size, s
                                struct qkv_error *error)
 {
     *got = 0;
-    if (!input->encoding_known && find_encoding(input, bytes_of_utf16(size), error)) return QKV_INVALID;
+    if (!input->encoding_known && find_encoding(input, size < PENDING ? size : PENDING, error))
+        return QKV_INVALID;
     if (input->is_utf16) return read_utf16(input, to, size, got, error);
     if (!input->pending_size) return read_bytes(input, to, size, got, error);
     *got = input->pending_size;
@@ -234,6 +210,7 @@ void qkv_input_close(struct qkv_input *input)
 {
     if (!input) return;
     if (input->is_gzip) inflateEnd(&input->stream);
+    if (input->is_utf16) iconv_close(input->converter);
     close(input->descriptor);
     free(input);
 }
