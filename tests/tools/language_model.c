@@ -265,6 +265,26 @@ Test(language_model, attention_shows_where_each_token_looks)
         const cJSON *rows = cJSON_GetObjectItem(root, "target_input"),
                     *maps = cJSON_GetObjectItem(root, "maps");
         cr_assert_eq(cJSON_GetArraySize(rows), 6);
+        /* The probabilities are those of evaluate; the last next token is the most probable, or </s>. */
+        const cJSON *next = cJSON_GetObjectItem(root, "next_probability"),
+                    *tokens = cJSON_GetObjectItem(root, "target_output");
+        const char *scores = run_ok("printf 'a cat\n' >one.txt && qkv evaluate run one.txt --log-probs p.tsv "
+                                    ">/dev/null && tail -1 p.tsv | cut -f5");
+        cr_assert_eq(cJSON_GetArraySize(next), 6);
+        for (int t = 0; t < 5 + i; t++) {
+            const double expected = exp(strtod(scores, (char **)&scores));
+            cr_expect_float_eq(cJSON_GetArrayItem(next, t)->valuedouble, expected, 1e-5, "%d", t);
+        }
+        const char *last = cJSON_GetArrayItem(tokens, 5)->valuestring,
+                   *chosen = run_ok("qkv complete run 'a cat' --max-length 1");
+        if (i)
+            cr_expect_str_eq(last, "</s>");
+        else if (!strcmp(last, "</s>") || !strcmp(last, "▁"))
+            cr_expect_str_eq(chosen, "a cat\n");
+        else
+            cr_expect_str_eq(chosen, format("a cat%s\n", last));
+        cr_expect_not_null(strstr(run_ok("qkv attention run 'a cat'"),
+                                  format("t→%s:%.2f ", last, cJSON_GetArrayItem(next, 5)->valuedouble)));
         cr_assert_str_eq(rows->child->valuestring, FORMS[i][1]);
         cr_assert_eq(cJSON_GetArraySize(maps), 2, "one layer of two heads");
         for (const cJSON *map = maps->child; map; map = map->next) {

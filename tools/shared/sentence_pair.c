@@ -97,6 +97,7 @@ static enum qkv_status set_text(struct sentence_pair *v, const char *what, struc
         return qkv_error_set(error, "%s has several lines: give one, or - to read them one by one", what);
     if (encode(v, what, v->source_text, true, &v->target, error)) return QKV_INVALID;
     v->pair.runs_on = v->run.sides.runs_on;
+    v->pair.vocabulary = &v->run.target;
     v->pair.target = (struct qkv_ids){v->target.tokens.count, v->target.ids};
     v->pair.target_tokens = v->target.tokens.token;
     v->words.target = v->target.tokens.word;

@@ -31,6 +31,21 @@ const char *const *qkv_attention_row_tokens(const struct qkv_attention_report *r
                                            : report->target_output;
 }
 
+const char *const *qkv_attention_row_labels(const struct qkv_attention_report *report,
+                                            enum qkv_attention_kind kind)
+{
+    bool has_next = kind == QKV_ATTENTION_DECODER && report->step_labels;
+    return has_next ? report->step_labels : qkv_attention_row_tokens(report, kind);
+}
+
+const char *qkv_attention_row_axis(const struct qkv_attention_report *report, enum qkv_attention_kind kind,
+                                   const char *query)
+{
+    return kind == QKV_ATTENTION_CROSS                            ? "target (output)"
+           : kind == QKV_ATTENTION_DECODER && report->step_labels ? "query→next token:its probability"
+                                                                  : query;
+}
+
 const char *const *qkv_attention_column_tokens(const struct qkv_attention_report *report,
                                                enum qkv_attention_kind kind)
 {

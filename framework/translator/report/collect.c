@@ -38,7 +38,8 @@ struct qkv_attention_collector {
     struct qkv_graph *graph;
     struct qkv_batch batch;
     struct qkv_trace trace;
-    const struct value_norms *norms; /* NULL: maps hold weights; otherwise weights times norms */
+    const struct qkv_tensor *probabilities; /* of the next tokens; NULL: not computed */
+    const struct value_norms *norms;        /* NULL: maps hold weights; otherwise weights times norms */
     struct value_norms own_norms;
     struct qkv_arena arena; /* of the reports of the last call */
 };
@@ -164,8 +165,13 @@ static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64
     if (!mask_sources(collector, count, pairs)) return qkv_no_memory(error);
     qkv_batch_shard(&collector->batch, 0, 1, &view);
     collector->trace = (struct qkv_trace){0};
-    /* Stops at hidden states: attention needs no probabilities of target words, which take most of the time. */
-    qkv_model_forward(collector->model, collector->graph, &view, &collector->trace);
+    /* Stops at hidden states unless a pair asks for more: probabilities of target words take most of the time. */
+    struct qkv_tensor *hidden =
+        qkv_model_forward(collector->model, collector->graph, &view, &collector->trace);
+    collector->probabilities =
+        pairs[0].vocabulary
+            ? qkv_softmax(collector->graph, qkv_model_logits(collector->model, collector->graph, hidden))
+            : NULL;
     if (qkv_graph_check(collector->graph, error)) return QKV_INVALID;
     qkv_forward(collector->graph);
     return qkv_graph_check(collector->graph, error);
@@ -200,6 +206,36 @@ static bool name_tokens(struct qkv_attention_collector *collector, const struct 
         .target_length = length + 1,
     };
     return report->source && report->target_input && report->target_output;
+}
+
+/* Adds to a report that name_tokens has just made the probability of each next token. */
+static bool add_next_tokens(struct qkv_attention_collector *collector, int64_t sentence,
+                            const struct qkv_attention_pair *pair, struct qkv_attention_report *report)
+{
+    struct qkv_arena *arena = &collector->arena;
+    const int64_t steps = report->target_length, classes = pair->vocabulary->size;
+    double *all = qkv_arena_array(arena, collector->batch.target_tokens * classes, sizeof *all),
+           *next = qkv_arena_array(arena, steps, sizeof *next);
+    const char **labels = qkv_arena_array(arena, steps, sizeof *labels),
+               **output = (const char **)report->target_output;
+    if (!all || !next || !labels) return false;
+    qkv_tensor_read(collector->probabilities, all);
+    for (int64_t t = 0; t < steps; t++) {
+        const double *of = all + (collector->batch.target_start[sentence] + t) * classes;
+        int32_t id = t < pair->target.length ? pair->target.ids[t] : QKV_END;
+        if (pair->runs_on && t == pair->target.length) {
+            for (int32_t i = 0; i < classes; i++) id = of[i] > of[id] ? i : id;
+            output[t] = qkv_token_shown(qkv_vocabulary_token(pair->vocabulary, id), arena);
+        }
+        next[t] = of[id];
+        labels[t] = output[t]
+                        ? qkv_arena_format(arena, "%s→%s:%.2f", report->target_input[t], output[t], next[t])
+                        : NULL;
+        if (!labels[t]) return false;
+    }
+    report->next_probability = next;
+    report->step_labels = labels;
+    return true;
 }
 
 /* The map of a head (from 0) of one sentence. Refuses weights whose shape does not fit the tokens of the sentence, which
@@ -306,6 +342,8 @@ enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector,
     if (run_pass(collector, count, pairs, error)) return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         if (!name_tokens(collector, &pairs[i], &reports[i]) || !name_silent_heads(collector, &reports[i]))
+            return qkv_no_memory(error);
+        if (collector->probabilities && !add_next_tokens(collector, i, &pairs[i], &reports[i]))
             return qkv_no_memory(error);
         if (fill_maps(collector, kinds, i, &reports[i], error)) return QKV_INVALID;
     }

@@ -173,16 +173,17 @@ static bool explanation_of_report(const struct format_job *job, struct qkv_expla
             .name = qkv_arena_format(job->arena, "%s%s%s", map->label_prefix ? map->label_prefix : "",
                                      map->label_prefix ? "." : "", name),
             .title = qkv_report_map_title(job->arena, map, true),
-            .formula = map->kind == QKV_ATTENTION_CROSS ? "rows: target (output), columns: source"
-                                                        : "rows: queries, columns: keys",
+            .formula = qkv_arena_format(job->arena, "rows: %s, columns: %s",
+                                        qkv_attention_row_axis(report, map->kind, "queries"),
+                                        map->kind == QKV_ATTENTION_CROSS ? "source" : "keys"),
             .content = QKV_STEP_WEIGHTS,
             .rows = map->rows,
             .columns = map->columns,
             .values = map->weights,
-            .row_names = qkv_attention_row_tokens(report, map->kind),
+            .row_names = qkv_attention_row_labels(report, map->kind),
             .column_names = qkv_attention_column_tokens(report, map->kind),
         };
-        if (!steps[i].name || !steps[i].title) return false;
+        if (!steps[i].name || !steps[i].title || !steps[i].formula) return false;
     }
     *explanation = (struct qkv_explanation){.title = report->title,
                                             .about = about,

@@ -193,6 +193,9 @@ static enum qkv_status write_maps(const struct format_job *job, struct bytes *ou
     add_texts(out, object, "source", report->source, report->source_length);
     add_texts(out, object, "target_input", report->target_input, report->target_length);
     add_texts(out, object, "target_output", report->target_output, report->target_length);
+    if (report->next_probability)
+        add(out, object, "next_probability",
+            cJSON_CreateDoubleArray(report->next_probability, (int)report->target_length));
     cJSON *maps = add(out, object, "maps", cJSON_CreateArray());
     for (int64_t i = 0; i < report->map_count; i++) add_map(report, &report->maps[i], maps, out);
     return finish(out, object);

@@ -15,8 +15,8 @@ static struct heatmap_group group_of(const struct qkv_attention_report *report,
 {
     bool cross = map->kind == QKV_ATTENTION_CROSS;
     return (struct heatmap_group){
-        .rows = axis(report->row_axis, cross ? "target (output)" : "query",
-                     qkv_attention_row_tokens(report, map->kind), map->rows),
+        .rows = axis(report->row_axis, qkv_attention_row_axis(report, map->kind, "query"),
+                     qkv_attention_row_labels(report, map->kind), map->rows),
         .columns = axis(report->column_axis, cross ? "source" : "key",
                         qkv_attention_column_tokens(report, map->kind), map->columns),
     };

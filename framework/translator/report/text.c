@@ -384,7 +384,7 @@ static void append_map(const struct format_job *job, const struct qkv_attention_
     const char *title = qkv_report_map_title(job->arena, map, true), *value = job->report->value_name;
     const struct qkv_step step = {.rows = map->rows,
                                   .columns = map->columns,
-                                  .row_names = qkv_attention_row_tokens(job->report, map->kind),
+                                  .row_names = qkv_attention_row_labels(job->report, map->kind),
                                   .column_names = qkv_attention_column_tokens(job->report, map->kind)};
     struct table table = {.step = &step, .values = map->weights, .is_map = true, .colored = colored};
     double tick;
@@ -394,8 +394,9 @@ static void append_map(const struct format_job *job, const struct qkv_attention_
         out->failed = true;
         return;
     }
-    qkv_bytes_format(out, "%s\nrows: %s, columns: %s%s%s\n", title, cross ? "target (output)" : "queries",
-                     cross ? "source" : "keys", value ? ", cells: " : "", value ? value : "");
+    qkv_bytes_format(out, "%s\nrows: %s, columns: %s%s%s\n", title,
+                     qkv_attention_row_axis(job->report, map->kind, "queries"), cross ? "source" : "keys",
+                     value ? ", cells: " : "", value ? value : "");
     for (int64_t from = 0; from < map->columns;) {
         from = end_of_block(job, &table, 0, 1, from);
         qkv_bytes_text(out, "\n");

@@ -17,6 +17,12 @@ const char *const *qkv_attention_row_tokens(const struct qkv_attention_report *r
 const char *const *qkv_attention_column_tokens(const struct qkv_attention_report *report,
                                                enum qkv_attention_kind kind);
 
+/* The labels of the rows for people, and what they are: `query` unless the report knows better. */
+const char *const *qkv_attention_row_labels(const struct qkv_attention_report *report,
+                                            enum qkv_attention_kind kind);
+const char *qkv_attention_row_axis(const struct qkv_attention_report *report, enum qkv_attention_kind kind,
+                                   const char *query);
+
 /* Divides each row of each map by its sum; a row of zeros stays as it is. For maps of norms (attention_map.h), which
  * then are shares. `normalized`, which may be `report`, lives in the arena. Fails for invalid maps, and when memory is
  * out. */

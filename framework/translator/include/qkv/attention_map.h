@@ -147,6 +147,10 @@ struct qkv_attention_report {
      * </s>. Rows of cross maps are labelled with the predicted token; json has both. */
     const char *const *target_input, *const *target_output;
     int64_t target_length; /* decoder steps */
+    /* [target_length]: the probability of target_output[t] after what the decoder has read, and the labels of the rows of
+     * decoder maps, such as "t→h:0.43"; NULL: not computed */
+    const double *next_probability;
+    const char *const *step_labels;
     const struct qkv_attention_map *maps;
     int64_t map_count;
     /* Names of the attention and of its axes in pictures; NULL: chosen by kind. */
@@ -198,7 +202,7 @@ QKV_API enum qkv_status qkv_attention_merge_words(const struct qkv_attention_rep
  * weights (report->value_name). The formats:
  *
  * - text: one table per map. Without colours, weights below 0.005 are shown as dots.
- * - json: {format, about, title, model, value, source, target_input, target_output, maps: [{name, kind,
+ * - json: {format, about, title, model, value, source, target_input, target_output, next_probability (where it was computed), maps: [{name, kind,
  * layer, head, rows, columns, weights}]}. layer or head is "mean" for means; weights are
  * weights[row][column]; rows of cross maps are {input, output}, the tokens that the decoder steps
  * read and predict.
@@ -262,6 +266,9 @@ struct qkv_attention_pair {
     /* Of a language model, whose pairs have no source_tokens: the decoder reads the target after the </s> of the line before,
      * not after <s>; the same for all pairs of a call */
     bool runs_on;
+    /* Of the target: the report also has the probabilities of the next tokens; after running text, which goes on, the last one
+     * is the most probable. NULL: it does not */
+    const struct qkv_vocabulary *vocabulary;
 };
 
 struct qkv_attention_collector;
