@@ -188,12 +188,8 @@ enum qkv_status init_make_folder_of(const char *path, struct qkv_error *error)
     return qkv_folder_make(folder, error);
 }
 
-static enum qkv_status cannot_write(const char *path, int reason, struct qkv_error *error)
-{
-    return qkv_error_set(error, "%s: cannot be written: %s", path, strerror(reason));
-}
-
-enum qkv_status init_files_write(const struct init *init, struct qkv_error *error)
+/* Writes all files, of dev at most `max_dev` pairs. */
+static enum qkv_status write_files(const struct init *init, int64_t max_dev, struct qkv_error *error)
 {
     struct qkv_file_writer writer[INIT_FILES] = {{0}};
     char path[INIT_FILES][PATH_MAX];
@@ -203,11 +199,13 @@ enum qkv_status init_files_write(const struct init *init, struct qkv_error *erro
     for (int f = 0; f < INIT_FILES && !status; f++) {
         existed[f] = qkv_path_exists(init_path(init, f, path[f]));
         status = qkv_file_begin(&writer[f], path[f], error);
-        if (!status) write_contents(writer[f].file, init, f, init->pairs.count);
+        if (!status)
+            write_contents(writer[f].file, init, f, f == QKV_PAIRS_DEV ? max_dev : init->pairs.count);
     }
     /* A full disk is noticed here, before the first file gets its final name. */
     for (int f = 0; f < INIT_FILES && !status; f++)
-        if (fflush(writer[f].file) || ferror(writer[f].file)) status = cannot_write(path[f], errno, error);
+        if (fflush(writer[f].file) || ferror(writer[f].file))
+            status = qkv_error_set(error, "%s: cannot be written: %s", path[f], strerror(errno));
     for (; committed < INIT_FILES && !status; committed += !status)
         status = qkv_file_commit(&writer[committed], error);
     for (int f = 0; f < INIT_FILES; f++) qkv_file_abandon(&writer[f]);
@@ -216,50 +214,12 @@ enum qkv_status init_files_write(const struct init *init, struct qkv_error *erro
     return status;
 }
 
+enum qkv_status init_files_write(const struct init *init, struct qkv_error *error)
+{
+    return write_files(init, init->pairs.count, error);
+}
+
 /* ---- the measurement ---- */
-
-/* A folder and its files. */
-struct trial {
-    char folder[PATH_MAX - 300], path[INIT_FILES][PATH_MAX];
-};
-
-/* Makes an empty folder. Until remove_folder, a signal that ends the process removes it with the files. */
-static enum qkv_status make_folder(struct trial *trial, struct qkv_error *error)
-{
-    const char *temporary = getenv("TMPDIR");
-    for (int number = 0;; number++) {
-        int size = snprintf(trial->folder, sizeof trial->folder, "%.3700s/qkv-init-%ld.%d/",
-                            temporary && *temporary ? temporary : "/tmp", (long)getpid(), number);
-        qkv_temporary_add(trial->folder);
-        if (!mkdir(trial->folder, 0700)) return QKV_OK;
-        int reason = errno;
-        qkv_temporary_forget(trial->folder);
-        if (reason != EEXIST)
-            return qkv_error_set(error, "%.*s: cannot be made: %s", size - 1, trial->folder,
-                                 strerror(reason));
-    }
-}
-
-static void remove_folder(const struct trial *trial)
-{
-    for (int f = 0; f < INIT_FILES; f++) {
-        unlink(trial->path[f]);
-        qkv_temporary_forget(trial->path[f]);
-    }
-    rmdir(trial->folder);
-    qkv_temporary_forget(trial->folder);
-}
-
-static enum qkv_status write_file(const char *path, const struct init *init, int f, struct qkv_error *error)
-{
-    FILE *file = fopen(path, "wb");
-    if (!file) return cannot_write(path, errno, error);
-    write_contents(file, init, f, f == QKV_PAIRS_TRAIN ? init->pairs.count : DEV_PAIRS);
-    bool failed = fflush(file) || ferror(file);
-    int reason = errno;
-    fclose(file);
-    return failed ? cannot_write(path, reason, error) : QKV_OK;
-}
 
 enum qkv_status init_measure_config(const char *path, int threads, struct qkv_train_cost *cost,
                                     struct qkv_error *error)
@@ -278,19 +238,24 @@ enum qkv_status init_measure_config(const char *path, int threads, struct qkv_tr
 
 enum qkv_status init_measure(struct init *init, int threads, struct qkv_error *error)
 {
-    static struct trial trial; /* a signal handler may read the paths */
+    static char folder[PATH_MAX - 400], path[INIT_FILES][PATH_MAX]; /* a signal handler may read them */
+    const char *temporary = getenv("TMPDIR");
     struct init measured = *init;
-    if (make_folder(&trial, error)) return QKV_INVALID;
+    snprintf(folder, sizeof folder, "%.3600s/qkv-init-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+    if (!mkdtemp(folder)) return qkv_error_set(error, "%s: cannot be made: %s", folder, strerror(errno));
+    qkv_temporary_add(folder);
     measured.plan.updates = 1000; /* an arbitrary number: training is only measured, not finished */
-    snprintf(measured.folder, sizeof measured.folder, "%s", trial.folder);
-    snprintf(measured.file, sizeof measured.file, "%sconfig.yaml", trial.folder);
-    enum qkv_status status = QKV_OK;
+    snprintf(measured.folder, sizeof measured.folder, "%s/", folder);
+    snprintf(measured.file, sizeof measured.file, "%s/config.yaml", folder);
+    for (int f = 0; f < INIT_FILES; f++) qkv_temporary_add(init_path(&measured, f, path[f]));
+    enum qkv_status status = write_files(&measured, DEV_PAIRS, error);
+    if (!status) status = init_measure_config(path[QKV_PAIRS_PARTS], threads, &init->cost, error);
     for (int f = 0; f < INIT_FILES; f++) {
-        qkv_temporary_add(init_path(&measured, f, trial.path[f]));
-        if (!status) status = write_file(trial.path[f], &measured, f, error);
+        unlink(path[f]);
+        qkv_temporary_forget(path[f]);
     }
-    if (!status) status = init_measure_config(trial.path[QKV_PAIRS_PARTS], threads, &init->cost, error);
-    remove_folder(&trial);
+    rmdir(folder);
+    qkv_temporary_forget(folder);
     int64_t dev = init->count[QKV_PAIRS_DEV];
     if (dev > DEV_PAIRS) init->cost.seconds_per_validation *= (double)dev / DEV_PAIRS;
     return status;

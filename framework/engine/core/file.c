@@ -137,7 +137,7 @@ static int open_temporary(struct qkv_file_writer *writer, size_t size)
             errno = EMFILE;
             return -1;
         }
-        int descriptor = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        int descriptor = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (descriptor >= 0 || errno != EEXIST) return descriptor;
         if (!qkv_temporary_forget(writer->temporary)) return -1;
     }

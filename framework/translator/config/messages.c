@@ -185,6 +185,28 @@ static bool stands_for(const char *key, const char *path)
     return after && !strcmp(after, key + before + 1);
 }
 
+/* The sides of which a name of other_names.def, in which % stands for one, is `text`: a bit for each. */
+static unsigned sides_of_name(const char *name, const char *text)
+{
+    static const char *const sides[2][6] = {{"enc", "encoder", "src", "source"},
+                                            {"dec", "decoder", "trg", "tgt", "target"}};
+    const char *mark = strchr(name, '%');
+    if (!mark) return is_same_name(name, text) ? 3 : 0;
+    for (unsigned side = 0; side < 2; side++)
+        for (const char *const *word = sides[side]; *word; word++) {
+            char complete[QKV_KEY_LONGEST];
+            snprintf(complete, sizeof complete, "%.*s%s%s", (int)(mark - name), name, *word, mark + 1);
+            if (is_same_name(complete, text)) return 1u << side;
+        }
+    return 0;
+}
+
+/* The bit of the side of a key. */
+static unsigned side_of_key(const char *key)
+{
+    return strstr(key, ".encoder.") || strstr(key, ".src.") ? 1 : 2;
+}
+
 /* Lists the keys for which another program uses `path`, or its last part, as name. */
 static void list_other_names(const struct qkv_schema *schema, const char *path,
                              char hint[static QKV_HINT_SIZE])
@@ -192,12 +214,13 @@ static void list_other_names(const struct qkv_schema *schema, const char *path,
     struct other_keys others = {0};
     for (int i = 0; i < schema->other_name_count; i++) {
         const struct qkv_other_names *row = &schema->other_names[i];
-        const char *const *name = row->names;
-        while (*name && !is_same_name(last_part(path), *name) && !is_same_name(path, *name)) name++;
-        if (!*name) continue;
+        unsigned sides = 0;
+        for (const char *const *name = row->names; *name; name++)
+            sides |= sides_of_name(*name, last_part(path)) | sides_of_name(*name, path);
+        if (!sides) continue;
         if (!strchr(row->key, '*')) add_other_key(&others, path, row->key);
         for (int k = 0; strchr(row->key, '*') && k < schema->count; k++)
-            if (stands_for(row->key, schema->keys[k].path))
+            if (stands_for(row->key, schema->keys[k].path) && sides & side_of_key(schema->keys[k].path))
                 add_other_key(&others, path, schema->keys[k].path);
     }
     size_t used = 0;

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <unistd.h>
+#include <sys/mman.h>
 #include <zlib.h>
 
 /* ---- merges: learned from the text, or read from codes files ---- */
@@ -125,10 +125,10 @@ struct writing {
     struct qkv_vocabulary built[2]; /* from the text, if the caller gives none */
     struct qkv_prepared_header header;
     struct qkv_file_writer writer;
-    FILE *stream[QKV_PREPARED_SECTIONS]; /* one for each section, positioned in it */
-    uint64_t written[QKV_PREPARED_SECTIONS];
-    uLong checksum[2]; /* qkv_ids_checksum of each side */
-    int32_t *ids;      /* of the current sentence */
+    unsigned char *bytes;                    /* of the file, which is mapped into memory */
+    uint64_t written[QKV_PREPARED_SECTIONS]; /* bytes of each section */
+    uLong checksum[2];                       /* qkv_ids_checksum of each side */
+    int32_t *ids;                            /* of the current sentence */
     int64_t ids_capacity;
 };
 
@@ -208,41 +208,25 @@ static char *text_of(const struct writing *writing, int section)
     return NULL;
 }
 
-/* Allocates the disk space of the complete file, so that a full disk is noticed before the second pass, and opens a stream for
- * each section. */
-static enum qkv_status open_streams(struct writing *writing, uint64_t size, struct qkv_error *error)
+/* Allocates the disk space of the complete file, so that a full disk is noticed before the second pass, and maps it. */
+static enum qkv_status map(struct writing *writing, uint64_t size, struct qkv_error *error)
 {
     int descriptor = fileno(writing->writer.file);
     int code = posix_fallocate(descriptor, 0, (off_t)size);
-    if (code == EOPNOTSUPP || code == EINVAL) code = ftruncate(descriptor, (off_t)size) ? errno : 0;
-    for (int i = 0; i < QKV_PREPARED_SECTIONS && !code; i++) {
-        FILE *file = writing->stream[i] = fopen(writing->writer.temporary, "r+b");
-        if (!file || fseeko(file, (off_t)writing->header.section[i].offset, SEEK_SET)) code = errno;
-    }
-    return code ? cannot_write(writing, code, error) : QKV_OK;
-}
-
-/* Closes the streams; false when a write failed. */
-static bool close_streams(struct writing *writing)
-{
-    bool good = true;
-    for (int i = 0; i < QKV_PREPARED_SECTIONS; i++) {
-        if (!writing->stream[i]) continue;
-        good = !ferror(writing->stream[i]) && good;
-        good = !fclose(writing->stream[i]) && good;
-        writing->stream[i] = NULL;
-    }
-    return good;
+    if (code) return cannot_write(writing, code, error);
+    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (bytes == MAP_FAILED) return cannot_write(writing, errno, error);
+    writing->bytes = bytes;
+    return QKV_OK;
 }
 
 /* Appends bytes to a section. */
 static enum qkv_status add(struct writing *writing, int number, const void *bytes, size_t size,
                            struct qkv_error *error)
 {
-    struct qkv_prepared_section *section = &writing->header.section[number];
+    const struct qkv_prepared_section *section = &writing->header.section[number];
     if (size > section->size - writing->written[number]) return has_changed(writing, error);
-    if (fwrite(bytes, 1, size, writing->stream[number]) != size) return cannot_write(writing, errno, error);
-    section->checksum = crc32_z(section->checksum, bytes, size);
+    if (size) memcpy(writing->bytes + section->offset + writing->written[number], bytes, size);
     writing->written[number] += size;
     return QKV_OK;
 }
@@ -297,19 +281,21 @@ static enum qkv_status write_sections(struct writing *writing, struct qkv_error 
         if (!(text[i] = text_of(writing, i))) status = no_memory(writing, error);
         if (text[i]) header->section[i].size = strlen(text[i]);
     }
-    if (!status) status = open_streams(writing, qkv_prepared_lay_out(header), error);
+    const uint64_t size = qkv_prepared_lay_out(header);
+    if (!status) status = map(writing, size, error);
     for (int i = 0; i < QKV_PREPARED_LINES; i++) {
         if (!status) status = add(writing, i, text[i], header->section[i].size, error);
         free(text[i]);
     }
     if (!status) status = add_pairs(writing, error);
-    errno = 0;
-    if (!close_streams(writing) && !status) status = cannot_write(writing, errno, error);
     z_off_t target_size = (z_off_t)((header->side[1].tokens + header->count) * (int64_t)sizeof(int32_t));
     header->corpus_checksum = crc32_combine(writing->checksum[0], writing->checksum[1], target_size);
+    for (int i = 0; i < QKV_PREPARED_SECTIONS && !status; i++)
+        header->section[i].checksum =
+            crc32_z(0, writing->bytes + header->section[i].offset, header->section[i].size);
     header->checksum = qkv_prepared_checksum(header);
-    if (!status && fwrite(header, sizeof *header, 1, writing->writer.file) != 1)
-        status = cannot_write(writing, errno, error);
+    if (!status) memcpy(writing->bytes, header, sizeof *header);
+    if (writing->bytes) munmap(writing->bytes, size);
     return status;
 }
 
