@@ -267,93 +267,63 @@ enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double sc
  *
  * fcTL and fdAT share one sequence of numbers from 0. Numbers are big-endian; a chunk is length, type, data, CRC-32 of type
  * and data. */
-enum {
-    SIGNATURE_SIZE = 8,
-    CHUNK_FRAME = 12, /* bytes of a chunk without its data */
-    IHDR_SIZE = 13,
-    FCTL_SIZE = 26,
-};
+enum { SIGNATURE = 8, CHUNK = 12 /* without its data */, IHDR = CHUNK + 13 }; /* bytes */
 
-struct chunk {
-    const char *type; /* 4 letters, then the data */
-    size_t size;      /* of the data */
-};
-
-static size_t read_number(const char *at)
+static void append_number(struct bytes *out, uint32_t value, int size)
 {
-    size_t value = 0;
-    for (int i = 0; i < 4; i++) value = value << 8 | (unsigned char)at[i];
-    return value;
+    while (size--) qkv_bytes_append(out, &(char){(char)(value >> (8 * size) & 0xFF)}, 1);
 }
 
-static char *put_number(char *at, uint32_t value, int size)
+/* Appends a chunk whose data is `head` and then `size` bytes; frees the head. */
+static void append_chunk(struct bytes *out, const char *type, struct bytes *head, const char *data,
+                         size_t size)
 {
-    for (int i = size - 1; i >= 0; i--) *at++ = (char)(value >> (8 * i) & 0xFF);
-    return at;
-}
-
-/* Reads the chunk at offset *used, and advances *used; false at the end of the file. */
-static bool next_chunk(const struct animation_frame *frame, size_t *used, struct chunk *chunk)
-{
-    if (*used >= frame->size) return false;
-    *chunk = (struct chunk){frame->png + *used + 4, read_number(frame->png + *used)};
-    *used += chunk->size + CHUNK_FRAME;
-    return true;
-}
-
-/* Appends a chunk whose data has two parts. */
-static void add_chunk(struct bytes *out, const char type[4], const char *head, size_t head_size,
-                      const char *data, size_t size)
-{
-    char number[4];
     uLong sum = crc32_z(0, (const Bytef *)type, 4);
-    sum = crc32_z(sum, (const Bytef *)head, head_size);
+    if (head->size) sum = crc32_z(sum, (const Bytef *)head->data, head->size);
     if (size) sum = crc32_z(sum, (const Bytef *)data, size);
-    put_number(number, (uint32_t)(head_size + size), 4);
-    qkv_bytes_append(out, number, 4);
+    append_number(out, (uint32_t)(head->size + size), 4);
     qkv_bytes_append(out, type, 4);
-    qkv_bytes_append(out, head, head_size);
-    if (size) qkv_bytes_append(out, data, size);
-    put_number(number, (uint32_t)sum, 4);
-    qkv_bytes_append(out, number, 4);
+    qkv_bytes_append(out, head->data, head->size);
+    qkv_bytes_append(out, data, size);
+    append_number(out, (uint32_t)sum, 4);
+    out->failed = out->failed || head->failed;
+    free(head->data);
+    *head = (struct bytes){0};
 }
 
-static void add_control(struct bytes *out, uint32_t *sequence, const struct animation_frame *frame)
+/* Appends the picture of a frame. sequence: the number of its next chunk; NULL: it is the default image. */
+static void append_image(struct bytes *out, const struct animation_frame *frame, uint32_t *sequence)
 {
-    char data[FCTL_SIZE] = {0}, *at = put_number(data, (*sequence)++, 4);
-    memcpy(at, frame->png + SIGNATURE_SIZE + 8, 8); /* width and height; x and y offset stay 0 */
-    at = put_number(at + 16, (uint32_t)frame->milliseconds, 2);
-    put_number(at, 1000, 2); /* parts of a second; then zeros: leave the frame as it is, and overwrite it */
-    add_chunk(out, "fcTL", data, sizeof data, NULL, 0);
-}
-
-static void add_default_image(struct bytes *out, const struct animation_frame *frame)
-{
-    struct chunk chunk;
-    for (size_t used = SIGNATURE_SIZE; next_chunk(frame, &used, &chunk);)
-        if (!memcmp(chunk.type, "IDAT", 4)) add_chunk(out, "IDAT", chunk.type + 4, chunk.size, NULL, 0);
-}
-
-static void add_frame(struct bytes *out, uint32_t *sequence, const struct animation_frame *frame)
-{
-    struct chunk chunk;
-    add_control(out, sequence, frame);
-    for (size_t used = SIGNATURE_SIZE; next_chunk(frame, &used, &chunk);) {
-        char number[4];
-        if (memcmp(chunk.type, "IDAT", 4) != 0) continue;
-        put_number(number, (*sequence)++, 4);
-        add_chunk(out, "fdAT", number, sizeof number, chunk.type + 4, chunk.size);
+    struct bytes head = {0};
+    uint32_t size;
+    for (size_t at = SIGNATURE; at < frame->size; at += size + CHUNK) {
+        const unsigned char *length = (const unsigned char *)frame->png + at;
+        size = (uint32_t)length[0] << 24 | (uint32_t)length[1] << 16 | (uint32_t)length[2] << 8 | length[3];
+        if (memcmp(frame->png + at + 4, "IDAT", 4) != 0) continue;
+        if (sequence) append_number(&head, (*sequence)++, 4);
+        append_chunk(out, sequence ? "fdAT" : "IDAT", &head, frame->png + at + 8, size);
     }
 }
 
 void qkv_animation_write(const struct animation_frame *frames, int64_t count, struct bytes *out)
 {
-    char control[8];
+    struct bytes head = {0};
     uint32_t sequence = 0;
-    put_number(put_number(control, (uint32_t)count, 4), 0, 4);
-    qkv_bytes_append(out, frames[0].png, SIGNATURE_SIZE + CHUNK_FRAME + IHDR_SIZE);
-    add_chunk(out, "acTL", control, sizeof control, NULL, 0);
-    add_default_image(out, &frames[count - 1]);
-    for (int64_t i = 0; i < count; i++) add_frame(out, &sequence, &frames[i]);
-    add_chunk(out, "IEND", "", 0, NULL, 0);
+    qkv_bytes_append(out, frames[0].png, SIGNATURE + IHDR);
+    append_number(&head, (uint32_t)count, 4);
+    append_number(&head, 0, 4);
+    append_chunk(out, "acTL", &head, NULL, 0);
+    append_image(out, &frames[count - 1], NULL);
+    for (int64_t i = 0; i < count; i++) {
+        append_number(&head, sequence++, 4);
+        qkv_bytes_append(&head, frames[i].png + SIGNATURE + 8, 8); /* width and height */
+        append_number(&head, 0, 4);                                /* x and y offset */
+        append_number(&head, 0, 4);
+        append_number(&head, (uint32_t)frames[i].milliseconds, 2);
+        append_number(&head, 1000, 2); /* parts of a second */
+        append_number(&head, 0, 2);    /* leave the frame as it is, and overwrite it */
+        append_chunk(out, "fcTL", &head, NULL, 0);
+        append_image(out, &frames[i], &sequence);
+    }
+    append_chunk(out, "IEND", &head, NULL, 0);
 }

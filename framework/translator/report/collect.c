@@ -108,22 +108,20 @@ static bool has_source(const struct qkv_model *model, const struct qkv_attention
     return model->config.decoder.type != QKV_NETWORK_DECODER_ONLY || pair->source_tokens;
 }
 
-/* Refuses a sentence that is too long. The graph would refuse it, too, but could not name the sentence. */
-static enum qkv_status check_length(const struct qkv_model *model, const struct qkv_attention_pair *pair,
-                                    struct qkv_error *error)
+enum qkv_status qkv_pair_check_length(const struct qkv_model *model, const struct qkv_attention_pair *pair,
+                                      const char *source, const char *target, struct qkv_error *error)
 {
     const struct qkv_stack_config *encoder = &model->config.encoder, *decoder = &model->config.decoder;
     if (pair->source.length < 0 || pair->source.length >= INT32_MAX || pair->target.length < 0 ||
         pair->target.length >= INT32_MAX)
         return qkv_error_set(error, "invalid sentence: %lld source and %lld target tokens",
                              (long long)pair->source.length, (long long)pair->target.length);
-    int64_t source = pair->source.length + has_source(model, pair), target = decoder_input(pair).length + 1;
-    bool long_source = source > qkv_stack_max_length(encoder),
-         long_target = target > qkv_stack_max_length(decoder);
-    if (!long_source && !long_target) return QKV_OK;
-    return qkv_too_many_tokens(long_source ? "the source sentence" : "the target sentence",
-                               (long_source ? source : target) - 1,
-                               qkv_stack_max_length(long_source ? encoder : decoder) - 1, error);
+    int64_t read = pair->source.length, predicted = decoder_input(pair).length, /* without </s> and <s> */
+        most_read = qkv_stack_max_length(encoder) - has_source(model, pair),
+            most_predicted = qkv_stack_max_length(decoder) - 1;
+    if (read > most_read) return qkv_too_many_tokens(source, read, most_read, error);
+    return predicted > most_predicted ? qkv_too_many_tokens(target, predicted, most_predicted, error)
+                                      : QKV_OK;
 }
 
 /* Joins the masks of the pairs, if there are any, to the mask of the batch; false when memory runs out. */
@@ -152,7 +150,9 @@ static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64
     struct qkv_batch_view view;
     if (!source || !target) return qkv_no_memory(error);
     for (int64_t i = 0; i < count; i++) {
-        if (check_length(collector->model, &pairs[i], error)) return QKV_INVALID;
+        if (qkv_pair_check_length(collector->model, &pairs[i], "the source sentence", "the target sentence",
+                                  error))
+            return QKV_INVALID;
         source[i] = pairs[i].source;
         target[i] = decoder_input(&pairs[i]);
     }

@@ -89,6 +89,11 @@ enum qkv_status qkv_user_sentence_encode(struct qkv_sentence *sentence, const st
 enum qkv_status qkv_too_many_tokens(const char *what, int64_t count, int64_t longest,
                                     struct qkv_error *error);
 
+/* Refuses a pair of which one side has more tokens than the model has positions; messages call the sides `source` and `target`.
+ * The graph would refuse it, too, but could not name the side. */
+enum qkv_status qkv_pair_check_length(const struct qkv_model *model, const struct qkv_attention_pair *pair,
+                                      const char *source, const char *target, struct qkv_error *error);
+
 /* ---- passes over many pairs of texts, on all threads (forced.c) ---- */
 
 /* Maximal number of pairs of a pass. It is fixed, because the last bits of results may depend on it. */

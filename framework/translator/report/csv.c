@@ -6,6 +6,19 @@ static void append_field(struct bytes *out, const char *text)
     qkv_text_field(out, text, ',');
 }
 
+/* Appends the rest of a line: ",<row>,<its name>,<column>,<its name>,<value>". names NULL: there are none. */
+static void append_cell(struct bytes *out, int64_t row, const char *const *row_names, int64_t column,
+                        const char *const *column_names, double value)
+{
+    qkv_bytes_format(out, ",%lld,", (long long)row);
+    append_field(out, row_names ? row_names[row] : "");
+    qkv_bytes_format(out, ",%lld,", (long long)column);
+    append_field(out, column_names ? column_names[column] : "");
+    qkv_bytes_text(out, ",");
+    qkv_bytes_number(out, value);
+    qkv_bytes_text(out, "\n");
+}
+
 /* Appends the number of a layer or head. */
 static void append_number(struct bytes *out, int number)
 {
@@ -23,44 +36,30 @@ static enum qkv_status write_maps(const struct format_job *job, struct bytes *ou
     qkv_bytes_text(out, "\n");
     for (int64_t m = 0; m < job->report->map_count; m++) {
         const struct qkv_attention_map *map = &job->report->maps[m];
-        const char *const *rows = qkv_attention_row_tokens(job->report, map->kind);
-        const char *const *columns = qkv_attention_column_tokens(job->report, map->kind);
         for (int64_t i = 0; i < map->rows * map->columns; i++) {
-            int64_t row = i / map->columns, column = i % map->columns;
             qkv_bytes_text(out, qkv_attention_kind_name(map->kind));
             append_number(out, map->layer);
             append_number(out, map->head);
-            qkv_bytes_format(out, ",%lld,", (long long)row);
-            append_field(out, rows[row]);
-            qkv_bytes_format(out, ",%lld,", (long long)column);
-            append_field(out, columns[column]);
-            qkv_bytes_text(out, ",");
-            qkv_bytes_number(out, map->weights[i]);
-            qkv_bytes_text(out, "\n");
+            append_cell(out, i / map->columns, qkv_attention_row_tokens(job->report, map->kind),
+                        i % map->columns, qkv_attention_column_tokens(job->report, map->kind),
+                        map->weights[i]);
         }
     }
     return QKV_OK;
 }
 
-static void append_step(const struct format_job *job, int index, const struct qkv_step *step,
+static void append_step(const struct qkv_explanation *explanation, const struct qkv_step *step,
                         struct bytes *out)
 {
-    const struct qkv_explanation *explanation = &job->explanations[index];
     int64_t cells = step->rows * step->columns;
     for (int64_t i = 0; i < (step->heads ? step->heads : 1) * cells; i++) {
-        int64_t row = i % cells / step->columns, column = i % step->columns;
         append_field(out, explanation->label ? explanation->label : "");
         qkv_bytes_text(out, ",");
         append_field(out, step->name);
         qkv_bytes_text(out, ",");
         if (step->heads) qkv_bytes_format(out, "%lld", (long long)(explanation->first_head + i / cells));
-        qkv_bytes_format(out, ",%lld,", (long long)row);
-        append_field(out, step->row_names ? step->row_names[row] : "");
-        qkv_bytes_format(out, ",%lld,", (long long)column);
-        append_field(out, step->column_names ? step->column_names[column] : "");
-        qkv_bytes_text(out, ",");
-        qkv_bytes_number(out, step->values[i]);
-        qkv_bytes_text(out, "\n");
+        append_cell(out, i % cells / step->columns, step->row_names, i % step->columns, step->column_names,
+                    step->values[i]);
     }
 }
 
@@ -71,7 +70,7 @@ static enum qkv_status write_explanations(const struct format_job *job, struct b
     qkv_bytes_text(out, "label,step,head,row,row_name,column,column_name,value\n");
     for (int index = 0; index < job->count; index++)
         for (int64_t i = 0; i < job->explanations[index].step_count; i++)
-            append_step(job, index, &job->explanations[index].steps[i], out);
+            append_step(&job->explanations[index], &job->explanations[index].steps[i], out);
     return QKV_OK;
 }
 

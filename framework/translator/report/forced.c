@@ -105,23 +105,6 @@ static enum qkv_status encode(struct forced_passes *passes, const char *text, si
     return QKV_OK;
 }
 
-/* Sets pair->reason if a side is longer than the model allows. */
-static bool fits(struct forced_passes *passes, const struct qkv_attention_pair *encoded, bool swapped,
-                 struct forced_pair *pair)
-{
-    const struct qkv_model_config *config = &passes->run->config.model;
-    int64_t source_max = qkv_stack_max_length(&config->encoder) - 1,
-            target_max = qkv_stack_max_length(&config->decoder) - 1; /* </s> or <s> takes a position */
-    bool long_source = encoded->source.length > source_max;
-    if (!long_source && encoded->target.length <= target_max) return true;
-    struct qkv_error reason;
-    qkv_too_many_tokens(long_source != swapped ? "the source side" : "the target side",
-                        long_source ? encoded->source.length : encoded->target.length,
-                        long_source ? source_max : target_max, &reason);
-    pair->reason = qkv_arena_string(&passes->arena, reason.message);
-    return false;
-}
-
 enum qkv_status qkv_forced_collect(struct forced_slot *slot, int direction, int64_t count,
                                    const struct qkv_pair_texts *texts, struct forced_pair *pairs)
 {
@@ -142,7 +125,11 @@ enum qkv_status qkv_forced_collect(struct forced_slot *slot, int direction, int6
             (struct qkv_attention_pair){source.ids, target.ids, source.texts, target.texts, false};
         pairs[i] = (struct forced_pair){.words = {source.word, target.word}};
         if (!source.ids.length || !target.ids.length) continue;
-        pairs[i].has_report = fits(passes, &encoded[known], direction == 1, &pairs[i]);
+        static const char *const SIDES[] = {"the source side", "the target side"};
+        struct qkv_error reason;
+        pairs[i].has_report = !qkv_pair_check_length(passes->run->model, &encoded[known], SIDES[direction],
+                                                     SIDES[!direction], &reason);
+        if (!pairs[i].has_report) pairs[i].reason = qkv_arena_string(&passes->arena, reason.message);
         if (!pairs[i].has_report && !pairs[i].reason) return qkv_no_memory(&slot->error);
         known += pairs[i].has_report;
     }

@@ -35,6 +35,7 @@ static void append_entry(struct bytes *bytes, const char *name, const struct byt
     append_fields(bytes, "44422", checksum, size, size, (unsigned)strlen(name), 0);
 }
 
+/* Appends a member, and frees its content. */
 static void append_member(struct archive *archive, const char *name, struct bytes *content)
 {
     unsigned offset = (unsigned)archive->out->size;
@@ -49,7 +50,7 @@ static void append_member(struct archive *archive, const char *name, struct byte
     append_fields(&archive->directory, "22244", 0, 0, 0, 0, offset); /* no comment, disk and attributes */
     qkv_bytes_text(&archive->directory, name);
     archive->members++;
-    content->size = 0;
+    free(content->data);
 }
 
 /* Appends the header of .npy 1.0: magic, version, length, and a Python dict that is padded with spaces and a
@@ -66,28 +67,21 @@ static void append_header(struct bytes *content, const char *type, const char *s
     qkv_bytes_format(content, "%-*s\n", padded - PREFIX - 1, dictionary);
 }
 
-/* Appends an array of float64 of rank 1 to 4. The name must end with ".npy". */
-static void append_numbers(struct archive *archive, const char *name, const int64_t *shape, int rank,
-                           const double *values)
+/* Appends an array of float64: [rows, columns], or [heads, rows, columns] unless `heads` is 0. The name must end with ".npy". */
+static void append_numbers(struct archive *archive, const char *name, int64_t heads, int64_t rows,
+                           int64_t columns, const double *values)
 {
     struct bytes content = {0};
-    char text[96] = "";
-    int64_t count = 1;
-    for (int i = 0; i < rank; i++) {
-        count *= shape[i];
-        size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "%s%lld", i ? ", " : "", (long long)shape[i]);
-    }
-    char tuple[104];
-    snprintf(tuple, sizeof tuple, rank == 1 ? "(%s,)" : "(%s)", text);
-    append_header(&content, "<f8", tuple);
-    for (int64_t i = 0; i < count; i++) {
+    char shape[96], first[32] = "";
+    if (heads) snprintf(first, sizeof first, "%lld, ", (long long)heads);
+    snprintf(shape, sizeof shape, "(%s%lld, %lld)", first, (long long)rows, (long long)columns);
+    append_header(&content, "<f8", shape);
+    for (int64_t i = 0; i < (heads ? heads : 1) * rows * columns; i++) {
         uint64_t bits;
         memcpy(&bits, &values[i], sizeof bits);
         qkv_bytes_little_endian(&content, bits, 8);
     }
     append_member(archive, name, &content);
-    free(content.data);
 }
 
 /* Appends an array of Unicode strings: UTF-32 of fixed width, padded with zeros. */
@@ -109,7 +103,6 @@ static void append_tokens(struct archive *archive, const char *name, const char 
         for (int at = 0; at < longest; at++) qkv_bytes_little_endian(&content, qkv_utf8_next(&rest), 4);
     }
     append_member(archive, name, &content);
-    free(content.data);
 }
 
 /* Appends the directory and frees it. Fails if there are more arrays or bytes than the format can hold. */
@@ -140,11 +133,10 @@ static enum qkv_status write_maps(const struct format_job *job, struct bytes *ou
     append_tokens(&archive, "value.npy", &value, 1);
     for (int64_t i = 0; i < report->map_count; i++) {
         const struct qkv_attention_map *map = &report->maps[i];
-        const int64_t shape[] = {map->rows, map->columns};
         char name[64];
         qkv_attention_map_name(map, name, sizeof name - 4);
         strcat(name, ".npy");
-        append_numbers(&archive, name, shape, 2, map->weights);
+        append_numbers(&archive, name, 0, map->rows, map->columns, map->weights);
     }
     return finish(&archive, error);
 }
@@ -153,8 +145,7 @@ static void append_step(const struct format_job *job, int index, const struct qk
                         struct archive *archive)
 {
     const struct qkv_explanation *explanation = &job->explanations[index];
-    const int64_t shape[] = {step->heads, step->rows, step->columns};
-    bool heads = qkv_step_has_heads(explanation, step);
+    int64_t heads = qkv_step_has_heads(explanation, step) ? step->heads : 0;
     bool tokens = step->column_names && step->content == QKV_STEP_TOKENS;
     bool has_label = job->count > 1 && explanation->label && *explanation->label && !tokens;
     const char *name = qkv_arena_format(job->arena, "%s%s%s.npy", has_label ? explanation->label : "",
@@ -162,7 +153,7 @@ static void append_step(const struct format_job *job, int index, const struct qk
     if (!name)
         archive->out->failed = true;
     else if (!tokens)
-        append_numbers(archive, name, heads ? shape : shape + 1, heads ? 3 : 2, step->values);
+        append_numbers(archive, name, heads, step->rows, step->columns, step->values);
     else if (index == 0) /* all explanations have the same tokens */
         append_tokens(archive, name, step->column_names, step->columns);
 }
