@@ -1,6 +1,7 @@
-/* The walk through an attention layer of a trained model: finds the layer and its words, and checks what the network recorded of a
- * forced pass (qkv/model.h). The inputs of the layer are copied from that pass; the walk computes everything after them op by op:
- * attention, what follows it, and the weights between words. */
+/* The walk through an attention layer of a trained model: finds the layer and its words. The inputs of the layer are copied from
+ * what the network recorded of a forced pass (qkv/model.h); the walk computes everything after them op by op: attention, what
+ * follows it, and the weights between words. A network that another program defines may not have recorded or given all of it:
+ * then m->error says what is missing, and the walk fails. */
 #include "qkv/model.h"
 #include "core/choices.h"
 #include "data/tokenizer.h"
@@ -14,12 +15,13 @@ struct model_walk {
     enum qkv_attention_kind kind;
     int layer; /* from 1 */
     struct qkv_attention_layers layers;
-    const struct qkv_trace *trace; /* of the forced pass */
+    struct recorded_pass pass; /* the forced pass */
     const struct qkv_attention_pair *pair;
     struct walk *walk;
     struct qkv_texts query_words; /* names of the rows of the weights; cross-attention: decoder outputs */
     struct qkv_texts key_words;   /* names of the columns of the weights */
     struct qkv_texts input_words; /* tokens that the stack of the queries reads; decoder: <s>, then targets */
+    int64_t row_count;            /* of all rows */
     const int32_t *followed_rows; /* [query_words.count]; NULL: all rows */
     int64_t heads;                /* set by the walk through the layer */
     const struct qkv_vocabulary *target_vocabulary; /* NULL: no logits */
@@ -29,26 +31,38 @@ struct model_walk {
 
 /* ---- parts of the forced pass ---- */
 
-/* Copies a tensor [rows, columns] of the pass to a constant of the walk's graph. */
-static struct qkv_tensor *copy(struct model_walk *m, const struct qkv_tensor *tensor)
+/* Fails the walk: the network gives no such layer. */
+static void no_layer(struct model_walk *m, const char *function, const char *layer, const char *owner)
 {
-    double *values = qkv_walk_memory(m->walk, qkv_tensor_count(tensor), sizeof *values);
-    struct qkv_shape shape = qkv_tensor_shape(tensor);
+    qkv_error_set(m->error, "network %s: its function %s gives no %s of %s, which explanations need",
+                  m->model->interface->name, function, layer, owner);
+    m->walk->failed = true;
+}
+
+/* Copies a part [rows, columns] of the pass to a constant of the walk's graph; fails the walk when there is none. */
+static struct qkv_tensor *copy(struct model_walk *m, const struct qkv_part *part)
+{
+    if (!part) m->walk->failed = true;
+    if (m->walk->failed) return NULL;
+    double *values = qkv_walk_memory(m->walk, qkv_tensor_count(part->node), sizeof *values);
+    struct qkv_shape shape = qkv_tensor_shape(part->node);
     if (!values) return NULL;
-    qkv_tensor_read(tensor, values);
+    qkv_tensor_read(part->node, values);
     return qkv_walk_constant(m->walk, (struct qkv_matrix){shape.size[0], shape.size[1], values});
 }
 
-/* A part of this attention layer in the forced pass. */
-static const struct qkv_part *part_of(const struct model_walk *m, enum qkv_part_role role)
+/* A part of this attention layer in the forced pass, with a row for each query or key; NULL with a message. columns 0: any
+ * number. */
+static const struct qkv_part *part_of(const struct model_walk *m, enum qkv_part_role role, int64_t columns)
 {
-    return qkv_trace_attention(m->trace, role, m->kind, m->layer);
+    int64_t rows = role == QKV_PART_MEMORY ? m->key_words.count : m->row_count;
+    return qkv_recorded_attention(&m->pass, role, m->kind, m->layer, (struct part_shape){rows, columns});
 }
 
 /* The followed rows of a part of the queries, as a constant; all rows if none are followed. */
-static struct qkv_tensor *followed_part(struct model_walk *m, enum qkv_part_role role)
+static struct qkv_tensor *followed_part(struct model_walk *m, enum qkv_part_role role, int64_t columns)
 {
-    struct qkv_tensor *x = copy(m, part_of(m, role)->node);
+    struct qkv_tensor *x = copy(m, part_of(m, role, columns));
     return m->followed_rows ? qkv_gather_rows(m->walk->graph, x, m->followed_rows, m->query_words.count) : x;
 }
 
@@ -80,8 +94,13 @@ static void add_inputs(struct model_walk *m, enum qkv_stack_id stack, bool sourc
 {
     struct walk *walk = m->walk;
     const struct qkv_input_layers layers = qkv_model_inputs(m->model, stack);
-    const struct qkv_part *embedded = qkv_trace_stack(m->trace, QKV_PART_EMBEDDING, stack),
-                          *inputs = qkv_trace_stack(m->trace, QKV_PART_POSITIONS, stack);
+    const struct part_shape shape = {words.count, 0};
+    if (walk->failed) return;
+    const struct qkv_part *embedded = qkv_recorded_stack(&m->pass, QKV_PART_EMBEDDING, stack, shape);
+    struct qkv_tensor *embeddings = copy(m, embedded);
+    const char *owner = stack == QKV_STACK_ENCODER ? "the encoder" : "the decoder";
+    if (!layers.embedding) no_layer(m, "inputs", "embedding", owner);
+    if (walk->failed) return;
     const char *letter = source ? "E_source" : "E";
     double *ids = qkv_walk_memory(walk, words.count, sizeof *ids);
     for (int64_t i = 0; ids && i < words.count; i++) ids[i] = token_id(m, stack, i);
@@ -92,14 +111,18 @@ static void add_inputs(struct model_walk *m, enum qkv_stack_id stack, bool sourc
         formula = qkv_walk_text(walk, "%s times √%lld", formula,
                                 (long long)qkv_tensor_shape(embedded->node).size[1]);
     qkv_walk_add_tensor(walk, source ? "source_embeddings" : "embeddings", NULL, formula,
-                        (struct layout){words}, copy(m, embedded->node));
-    if (!inputs) return;
+                        (struct layout){words}, embeddings);
+    if (!qkv_trace_stack(m->pass.trace, QKV_PART_POSITIONS, stack)) return;
+    struct qkv_tensor *inputs = copy(m, qkv_recorded_stack(&m->pass, QKV_PART_POSITIONS, stack, shape));
+    if (inputs && (!layers.positions || !(layers.positions->table || layers.positions->sinusoids)))
+        no_layer(m, "inputs", "positions", owner);
+    if (walk->failed) return;
     struct qkv_matrix table = qkv_learned_positions(m->model, layers.positions, walk);
     if (table.rows > words.count) table.rows = words.count;
     if (!source)
         qkv_walk_add_positions(walk, "positions", layers.positions->table ? "P, learned" : NULL, table);
     qkv_walk_add_tensor(walk, source ? "source_inputs" : "inputs", NULL,
-                        qkv_walk_text(walk, "%s + P", letter), (struct layout){words}, copy(m, inputs->node));
+                        qkv_walk_text(walk, "%s + P", letter), (struct layout){words}, inputs);
 }
 
 /* ---- mask ---- */
@@ -322,6 +345,8 @@ static struct shown add_feed_forward(struct model_walk *m, struct shown x)
                                 OUTER = {"outer", "feed forward, outer", "G", "outer", "2"};
     const struct qkv_residual *residual = m->layers.feed_forward_residual;
     const struct qkv_feed_forward *layer = m->layers.feed_forward;
+    if (!residual) no_layer(m, "attention", "feed_forward_residual", "a layer with feed_forward");
+    if (!residual) return x;
     bool is_pre = residual->place == QKV_NORM_PRE;
     struct shown inner = x;
     if (is_pre)
@@ -347,7 +372,8 @@ static void add_rest_of_layer(struct model_walk *m, struct shown x, struct shown
     bool is_pre = layers->residual->place == QKV_NORM_PRE;
     if (is_pre) /* the state to which the layer adds its output */
         x = add_rows(m, "residual", "residual input", "R", "R, of which X is the norm",
-                     followed_part(m, QKV_PART_RESIDUAL));
+                     followed_part(m, QKV_PART_RESIDUAL, m->layers.multi_head->output.weight->shape.size[1]));
+    if (m->walk->failed) return;
     struct shown state = add_residual(m, x, y, "attention_sum", "attention added", "T");
     if (!is_pre)
         state = add_norm(m, &layers->residual->norm, state, "attention_norm", "attention added, normed", "N");
@@ -356,6 +382,7 @@ static void add_rest_of_layer(struct model_walk *m, struct shown x, struct shown
         return;
     }
     state = add_feed_forward(m, state);
+    if (m->walk->failed) return;
     if (layers->last_norm)
         state = add_norm(m, layers->last_norm, state, "final_norm", "normed after the last layer", "H");
     if (!layers->is_last)
@@ -374,7 +401,7 @@ static void add_layer_inputs(struct model_walk *m, const struct attention_setup 
     const char *formula = m->layer > 1 || cross
                               ? qkv_walk_text(walk, "X, hidden states that enter layer %d", m->layer)
                               : "X, the inputs as the layer reads them";
-    if (qkv_trace_has(m->trace, QKV_PART_NORM, part_of(m, QKV_PART_INPUT)->node))
+    if (qkv_trace_has(m->pass.trace, QKV_PART_NORM, part_of(m, QKV_PART_INPUT, 0)->node))
         formula = qkv_walk_text(walk, "%s, normed", formula);
     add_rows(m, "layer_inputs", "inputs of the layer", "X", formula, setup->x.tensor);
     if (!cross) return;
@@ -397,8 +424,11 @@ static void qkv_model_walk_transformer(struct model_walk *m)
     add_inputs(m, m->kind == QKV_ATTENTION_ENCODER ? QKV_STACK_ENCODER : QKV_STACK_DECODER, false,
                m->input_words);
     if (cross) add_inputs(m, QKV_STACK_ENCODER, true, m->key_words);
-    setup.x = (struct shown){followed_part(m, QKV_PART_INPUT), "X", "layer_inputs"};
-    setup.memory = (struct shown){copy(m, part_of(m, QKV_PART_MEMORY)->node), cross ? "M" : "X",
+    const struct qkv_multi_head *layer = m->layers.multi_head;
+    setup.x = (struct shown){followed_part(m, QKV_PART_INPUT, layer->query.weight->shape.size[0]), "X",
+                             "layer_inputs"};
+    setup.memory = (struct shown){copy(m, part_of(m, QKV_PART_MEMORY, layer->key.weight->shape.size[0])),
+                                  cross ? "M" : "X",
                                   cross              ? "memory"
                                   : m->followed_rows ? NULL
                                                      : "layer_inputs"};
@@ -443,12 +473,14 @@ static void add_memory(struct model_walk *m, const struct qkv_tensor *memory)
 /* Input feeding: the attentional vector of the previous step, zeros in the first. */
 static void add_fed(struct model_walk *m)
 {
-    const struct qkv_tensor *output = part_of(m, QKV_PART_OUTPUT)->node;
-    struct qkv_shape shape = qkv_tensor_shape(output);
+    const struct qkv_part *output = part_of(m, QKV_PART_OUTPUT, 0);
+    if (!output) m->walk->failed = true;
+    if (!output) return;
+    struct qkv_shape shape = qkv_tensor_shape(output->node);
     int64_t width = shape.size[1];
     double *values = qkv_walk_memory(m->walk, (shape.size[0] + 1) * width, sizeof *values);
     if (!values) return;
-    qkv_tensor_read(output, values + width);
+    qkv_tensor_read(output->node, values + width);
     qkv_walk_add_values(m->walk, "previous_attentional", "previous attentional vector",
                         "F_t = Y of step t-1; zeros in step 1",
                         (struct layout){m->input_words, {.count = width}}, values);
@@ -484,10 +516,14 @@ static void qkv_model_walk_recurrent(struct model_walk *m)
     struct attention_setup setup = {.query_words = m->query_words,
                                     .key_words = m->key_words,
                                     .merged = m->words.rows.names ? &m->words : NULL};
-    qkv_learned_single_head(m->model, m->layers.single_head, m->walk, &setup);
-    setup.x = (struct shown){followed_part(m, QKV_PART_INPUT), "H", "decoder_states"};
-    setup.memory = (struct shown){copy(m, part_of(m, QKV_PART_MEMORY)->node), "M", "memory"};
+    const struct qkv_single_head_attention *layer = m->layers.single_head;
+    if (!m->layers.attentional) no_layer(m, "attention", "attentional layer", "its single head");
+    if (m->walk->failed) return;
+    qkv_learned_single_head(m->model, layer, m->walk, &setup);
+    setup.x = (struct shown){followed_part(m, QKV_PART_INPUT, layer->query_width), "H", "decoder_states"};
+    setup.memory = (struct shown){copy(m, part_of(m, QKV_PART_MEMORY, layer->memory_width)), "M", "memory"};
     add_inputs(m, QKV_STACK_ENCODER, true, m->key_words);
+    if (m->walk->failed) return;
     add_memory(m, setup.memory.tensor);
     add_inputs(m, QKV_STACK_DECODER, false, m->input_words);
     if (fed) add_fed(m);
@@ -536,74 +572,6 @@ static enum qkv_status find_layer(struct model_walk *m)
                          qkv_attention_kind_name(m->kind), m->layer, count);
 }
 
-/* ---- what the network must provide: the networks of qkv do so, but one that another program defines may not ---- */
-
-static enum qkv_status no_layer(const struct model_walk *m, const char *function, const char *layer,
-                                const char *owner)
-{
-    return qkv_error_set(m->error, "network %s: its function %s gives no %s of %s, which explanations need",
-                         m->model->interface->name, function, layer, owner);
-}
-
-/* Checks the embeddings of a stack and, if they are recorded, its positions. */
-static enum qkv_status check_inputs(const struct model_walk *m, const struct recorded_pass *pass,
-                                    enum qkv_stack_id stack, int64_t words)
-{
-    const struct qkv_input_layers layers = qkv_model_inputs(m->model, stack);
-    const struct part_shape shape = {words, 0};
-    const char *owner = stack == QKV_STACK_ENCODER ? "the encoder" : "the decoder";
-    if (!qkv_recorded_stack(pass, QKV_PART_EMBEDDING, stack, shape)) return QKV_INVALID;
-    if (!layers.embedding) return no_layer(m, "inputs", "embedding", owner);
-    if (!qkv_trace_stack(m->trace, QKV_PART_POSITIONS, stack)) return QKV_OK;
-    if (!qkv_recorded_stack(pass, QKV_PART_POSITIONS, stack, shape)) return QKV_INVALID;
-    if (!layers.positions || !(layers.positions->table || layers.positions->sinusoids))
-        return no_layer(m, "inputs", "positions", owner);
-    return QKV_OK;
-}
-
-/* Whether a part of the layer was recorded, with one row for each query or key. columns 0: any number. */
-static bool has_part(const struct model_walk *m, const struct recorded_pass *pass, enum qkv_part_role role,
-                     int64_t columns)
-{
-    int64_t rows = role == QKV_PART_MEMORY ? m->key_words.count : m->query_words.count;
-    return qkv_recorded_attention(pass, role, m->kind, m->layer, (struct part_shape){rows, columns});
-}
-
-/* Checks the parts of the layer that the walk reads. */
-static enum qkv_status check_layer(const struct model_walk *m, const struct recorded_pass *pass)
-{
-    const struct qkv_attention_layers *layers = &m->layers;
-    const struct qkv_multi_head *multi_head = layers->multi_head;
-    const struct qkv_single_head_attention *single_head = layers->single_head;
-    int64_t input = multi_head ? multi_head->query.weight->shape.size[0] : single_head->query_width,
-            memory = multi_head ? multi_head->key.weight->shape.size[0] : single_head->memory_width;
-    if (!has_part(m, pass, QKV_PART_INPUT, input) || !has_part(m, pass, QKV_PART_MEMORY, memory))
-        return QKV_INVALID;
-    if (!multi_head && !layers->attentional)
-        return no_layer(m, "attention", "attentional layer", "its single head");
-    if (!multi_head)
-        return m->model->config.decoder.input_feeding && !has_part(m, pass, QKV_PART_OUTPUT, 0) ? QKV_INVALID
-                                                                                                : QKV_OK;
-    if (!layers->residual) return QKV_OK;
-    if (layers->residual->place == QKV_NORM_PRE &&
-        !has_part(m, pass, QKV_PART_RESIDUAL, multi_head->output.weight->shape.size[1]))
-        return QKV_INVALID;
-    if (layers->feed_forward && !layers->feed_forward_residual)
-        return no_layer(m, "attention", "feed_forward_residual", "a layer with feed_forward");
-    return QKV_OK;
-}
-
-static enum qkv_status check_network(const struct model_walk *m)
-{
-    const struct recorded_pass pass = {m->model, m->trace, "explanations", m->error};
-    bool is_encoder = m->kind == QKV_ATTENTION_ENCODER && m->layers.multi_head,
-         reads_source = m->kind == QKV_ATTENTION_CROSS || !m->layers.multi_head;
-    if (check_layer(m, &pass) ||
-        check_inputs(m, &pass, is_encoder ? QKV_STACK_ENCODER : QKV_STACK_DECODER, m->input_words.count))
-        return QKV_INVALID;
-    return reads_source ? check_inputs(m, &pass, QKV_STACK_ENCODER, m->key_words.count) : QKV_OK;
-}
-
 /* ---- words ---- */
 
 /* Copies tokens from the memory of the collector to the arena of the walk. */
@@ -618,6 +586,7 @@ static void name_words(struct model_walk *m, const struct qkv_attention_report *
 {
     bool encoder = m->kind == QKV_ATTENTION_ENCODER, decoder = m->kind == QKV_ATTENTION_DECODER;
     int64_t rows = encoder ? report->source_length : report->target_length;
+    m->row_count = rows;
     m->input_words = keep(m, rows, encoder ? report->source : report->target_input);
     m->query_words = keep(m, rows, qkv_attention_row_tokens(report, m->kind));
     m->key_words = keep(m, decoder ? report->target_length : report->source_length,
@@ -711,10 +680,11 @@ static enum qkv_status walk_layer(struct model_walk *m, struct qkv_attention_col
     enum qkv_status status = qkv_attention_collect(collector, 1, m->pair, 1u << m->kind, &report, m->error);
     if (status) return status;
     if (find_layer(m)) return QKV_INVALID;
-    m->trace = qkv_attention_collector_trace(collector);
+    m->pass =
+        (struct recorded_pass){m->model, qkv_attention_collector_trace(collector), "explanations", m->error};
     name_words(m, &report);
     if (m->walk->failed) return qkv_no_memory(m->error);
-    if (check_network(m) || find_words(m, &report, options)) return QKV_INVALID;
+    if (find_words(m, &report, options)) return QKV_INVALID;
     if (m->layers.multi_head)
         qkv_model_walk_transformer(m);
     else

@@ -6,6 +6,7 @@
 struct walk *qkv_walk_new(enum qkv_dtype dtype, struct qkv_arena *arena, struct qkv_error *error)
 {
     struct walk *walk = qkv_arena_zeroed(arena, sizeof *walk);
+    *error = (struct qkv_error){""};
     if (walk) walk->graph = qkv_graph_new(dtype);
     if (!walk || !walk->graph) {
         qkv_no_memory(error);
@@ -214,7 +215,7 @@ static const double *merge(struct walk *walk, const struct qkv_step *weights, co
 enum qkv_status qkv_walk_finish(struct walk *walk, struct qkv_explanation *explanation,
                                 struct qkv_error *error)
 {
-    if (walk->failed) return qkv_no_memory(error);
+    if (walk->failed) return *error->message ? QKV_INVALID : qkv_no_memory(error);
     if (qkv_graph_check(walk->graph, error)) return QKV_INVALID;
     qkv_forward(walk->graph);
     if (qkv_graph_check(walk->graph, error)) return QKV_INVALID;

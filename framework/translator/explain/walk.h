@@ -3,7 +3,8 @@
  * layers of models (model.c, model_layer.c). This header declares the functions that add steps, the steps from the projections
  * to the output, which are the same in both (attention.c), and the learned matrices that both read (learned.c).
  *
- * Errors: lack of memory sets walk->failed, any other error fails walk->graph; qkv_walk_finish reports both. */
+ * Errors: lack of memory, and an error that has its message, set walk->failed; any other error fails walk->graph. qkv_walk_finish
+ * reports both. */
 #pragma once
 
 #include "core/memory.h"
@@ -22,7 +23,7 @@ struct merged_words {
 struct walk {
     struct qkv_graph *graph; /* without gradients */
     struct qkv_arena *arena; /* of the explanation */
-    bool failed;             /* out of memory */
+    bool failed;             /* out of memory, unless the error has a message */
     int64_t count;           /* steps */
     struct qkv_step step[WALK_MAX_STEPS];
     struct pending {                       /* how qkv_walk_finish reads the values of a step */
@@ -33,7 +34,7 @@ struct walk {
     } pending[WALK_MAX_STEPS];
 };
 
-/* A walk without steps that computes in `dtype`, in the arena. NULL with a message when memory runs out. */
+/* A walk without steps that computes in `dtype`, in the arena; clears the error. NULL with a message when memory runs out. */
 struct walk *qkv_walk_new(enum qkv_dtype dtype, struct qkv_arena *arena, struct qkv_error *error);
 
 /* Frees the graph; the steps stay in the arena. */
