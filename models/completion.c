@@ -61,7 +61,9 @@ enum qkv_status qkv_complete(const struct qkv_completion *completion, struct qkv
                              struct qkv_error *error)
 {
     struct text text = {.completion = completion};
-    struct qkv_decoding *decoding = qkv_decoding_new(completion->model);
+    struct qkv_decoding *decoding = completion->ensemble.count
+                                        ? qkv_decoding_new_ensemble(completion->ensemble, error)
+                                        : qkv_decoding_new(completion->model);
     int64_t length = 1 + prompt.length + completion->max_length, number = 0;
     enum qkv_status status = QKV_OK;
     bool ended = false;

@@ -97,7 +97,8 @@ static struct qkv_attention_collector *make_collector(const struct qkv_model *mo
  * an empty sentence, which have the same layers and heads. */
 static enum qkv_status check_selection(struct viewer *v, struct qkv_error *error)
 {
-    const struct qkv_attention_pair empty = {.runs_on = v->pair.run.sides.runs_on};
+    const struct qkv_attention_pair empty = {.before = v->pair.run.sides.runs_on ? &(const int32_t){QKV_END}
+                                                                                 : NULL};
     struct qkv_attention_report report, selected;
     v->collector = make_collector(v->pair.run.model, error);
     if (!v->collector) return QKV_INVALID;
@@ -175,10 +176,6 @@ static enum qkv_status select_kinds(struct viewer *v, const struct qkv_format *f
     const unsigned cross = 1u << QKV_ATTENTION_CROSS, all = (1u << QKV_ATTENTION_KINDS) - 1;
     const struct qkv_sides *sides = &v->pair.run.sides;
     struct selection *selection = &v->selection;
-    if (words && !sides->has_source)
-        return qkv_error_set(
-            error, "%s: is a language model, whose tokens are not merged to words: leave out --words",
-            v->pair.run.path);
     if (!sides->has_encoder && selection->kinds != all && selection->kinds & ~sides->attention)
         return qkv_error_set(error, "%s: has no encoder, only decoder attention: leave out --kind",
                              v->pair.run.path);

@@ -10,6 +10,7 @@
 
 static struct sampling_options sampling = SAMPLING_OPTIONS_DEFAULT;
 static int64_t max_length, n = 1, threads;
+static struct option_list with;
 static const char *checkpoint, *file, *precision;
 static bool quiet;
 
@@ -200,13 +201,16 @@ static enum qkv_status complete(const struct qkv_run *run, const char *text, str
     struct prompt prompt = {0};
     struct writing writing = {.run = run, .prompt = &prompt};
     struct qkv_workers *workers = NULL;
+    struct ensemble ensemble;
+    enum qkv_status status = ensemble_open(&ensemble, run, &with, precision, error);
     writing.options = (struct qkv_completion){
         .model = run->model,
+        .ensemble = with.count ? ensemble.models : (struct qkv_ensemble){0},
         .runs_on = run->sides.runs_on,
         .window = run->config.data.context,
         .max_length = max_length ? max_length : 500,
     };
-    enum qkv_status status = sampling_options_apply(&sampling, &writing.options.sampling, error);
+    if (!status) status = sampling_options_apply(&sampling, &writing.options.sampling, error);
     if (!status && n > 1 && !sampling.sample)
         status = qkv_error_set(error, "--n above 1 needs --sample: without, all texts are the same");
     if (!status && text && file) status = qkv_error_set(error, "give TEXT or --file, not both");
@@ -214,6 +218,7 @@ static enum qkv_status complete(const struct qkv_run *run, const char *text, str
     if (!status && !(workers = qkv_workers_new((int)threads, error))) status = QKV_INVALID;
     if (!status) status = write_all(&writing, workers, error);
     qkv_workers_free(workers);
+    ensemble_close(&ensemble);
     qkv_arena_release(&prompt.arena);
     free(prompt.ids);
     free(prompt.tokens);
@@ -257,7 +262,7 @@ const struct command command_complete = {
         {"max-length", 0, "N", OPTION_INTEGER, &max_length, "tokens to write at most (default: 500)", 1, 1e6},
         COMMAND_OPTIONS_SAMPLING(&sampling, "taking the most probable one"),
         {"n", 'n', "N", OPTION_INTEGER, &n, "print N samples, with a line --- between (default: 1)", 1, 1000},
-        COMMAND_OPTION_THREADS(&threads), COMMAND_OPTION_CHECKPOINT(&checkpoint),
+        COMMAND_OPTION_WITH(&with), COMMAND_OPTION_THREADS(&threads), COMMAND_OPTION_CHECKPOINT(&checkpoint),
         COMMAND_OPTION_PRECISION(&precision),
         {"quiet", 'q', NULL, OPTION_FLAG, &quiet, "do not warn about unknown words"}),
     .run = run,

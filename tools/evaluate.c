@@ -390,19 +390,6 @@ static enum qkv_status read_speed(struct evaluation *e, struct qkv_error *error)
     return status;
 }
 
-/* A language model has loss, perplexity and token accuracy, and nothing to translate or to align. */
-static enum qkv_status without_translations(const char *run, struct qkv_error *error)
-{
-    no_translation = true;
-    if (links_options.path)
-        return qkv_error_set(error, "%s: is a language model, which has no source words: leave out --links",
-                             run);
-    const char *option = translation_option(&command_evaluate);
-    return option ? qkv_error_set(error, "%s: is a language model, which does not translate: leave out --%s",
-                                  run, option)
-                  : QKV_OK;
-}
-
 /* Opens the run and the text as the options say. */
 static enum qkv_status open_evaluation(struct evaluation *e, const char *run, const char *text,
                                        struct qkv_testing_config *testing, struct qkv_error *error)
@@ -412,7 +399,9 @@ static enum qkv_status open_evaluation(struct evaluation *e, const char *run, co
     if (!status) status = open_run(&e->run, run, checkpoint, QKV_FLOAT32, NULL, error);
     if (status) return status;
     *testing = e->run.config.testing;
-    if (!e->run.sides.has_source) status = without_translations(run, error);
+    no_translation = no_translation || !e->run.sides.has_source;
+    if (!e->run.sides.has_source)
+        status = refuse_translation(&command_evaluate, run, links_options.path, error);
     if (status) return status;
     status = search_options_apply(&search_options, testing, error);
     e->beam_size = testing->beam_size;

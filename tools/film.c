@@ -113,10 +113,12 @@ static enum qkv_status make_film(struct film *film, char **operand, struct qkv_e
 {
     bool found;
     enum qkv_status status =
-        sentence_pair_open(&film->pair, operand[0], &pair_options, QKV_FLOAT32,
-                           "has no source sentence: this command shows translators only", error);
+        sentence_pair_open(&film->pair, operand[0], &pair_options, QKV_FLOAT32, NULL, error);
+    if (!status && !kind && !(film->pair.run.sides.attention & film->kinds))
+        film->kinds = film->pair.run.sides.attention;
     if (!status) status = find_snapshots(film, error); /* before the translation is printed */
     if (!status) status = sentence_pair_next(&film->pair, operand[1], &found, error);
+    film->pair.pair.vocabulary = NULL; /* frames have the same labels */
     if (status) return status;
     film->collector = qkv_attention_collector_new(film->pair.run.model, error);
     if (!film->collector) return QKV_INVALID;
@@ -158,12 +160,13 @@ const struct command command_film = {
                    "animated PNG, which browsers play; other programs show its last frame.\n",
     .examples = "  qkv film runs/toy_en_es \"the cat is sleeping\" -o film.png\n"
                 "  qkv film runs/toy_en_es \"we paint\" --kind encoder --layer 2 --head 1\n",
-    .operands =
-        OPERANDS({"RUN", VALUE_RUN, "a run folder"}, {"SENTENCE", VALUE_OTHER, "the text to translate"}),
+    .operands = OPERANDS({"RUN", VALUE_RUN, "a run folder"},
+                         {"SENTENCE", VALUE_OTHER, "the text to translate, or to read"}),
     .options =
         OPTIONS({"output", 'o', "FILE", OPTION_TEXT, &output, "the picture (default: film.png)",
                  .completes = VALUE_FILE},
-                {"kind", 0, "KIND", OPTION_CHOICE, &kind, "{choices} (default: cross)", .choices = kind_name},
+                {"kind", 0, "KIND", OPTION_CHOICE, &kind,
+                 "{choices} (default: cross; of a language model: decoder)", .choices = kind_name},
                 {"layer", 0, "L", OPTION_TEXT, &layer, "a layer from 1 (default: the last)"},
                 {"head", 0, "H", OPTION_TEXT, &head,
                  "a head from 1, mean, or best: the one of this layer that agrees most with the mean of its "

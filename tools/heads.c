@@ -195,7 +195,7 @@ static enum qkv_status measure_heads(struct heads *h, struct qkv_error *error)
         qkv_corpus_fits(&h->corpus, h->test, &h->run.model->config, error) ||
         qkv_corpus_encode(&h->corpus, &h->run.source, &h->run.target, error))
         return QKV_INVALID;
-    warn_of_swapped_corpus(h->test, &h->corpus, &h->run);
+    if (h->run.sides.has_source) warn_of_swapped_corpus(h->test, &h->corpus, &h->run);
     h->workers = options.workers = qkv_workers_new((int)threads, error);
     if (!h->workers) return QKV_INVALID;
     h->bar = progress_bar_on(stderr);
@@ -242,12 +242,13 @@ static int run(int operands, char **operand)
     (void)operands;
     const char *const inputs[] = {operand[1], links_options.path};
     enum qkv_status status = refuse_input_as_output(output_path, inputs, 2, &error);
-    if (!status)
-        status = open_run(&h.run, operand[0], checkpoint, QKV_FLOAT32,
-                          "has no source sentence: this command shows translators only", &error);
+    if (!status) status = open_run(&h.run, operand[0], checkpoint, QKV_FLOAT32, NULL, &error);
     if (status) return conclude(status, &error);
+    no_translation = no_translation || !h.run.sides.has_source;
+    if (!h.run.sides.has_source)
+        status = refuse_translation(&command_heads, operand[0], links_options.path, &error);
     /* Measuring heads needs gradients, which do not exist for int8 products. */
-    status = set_precision(h.run.model, "float32", &error);
+    if (!status) status = set_precision(h.run.model, "float32", &error);
     if (!status) status = measure_heads(&h, &error);
     if (!status)
         links_options_note(&links_options, h.measured.missing, h.measured.sentences,
@@ -268,8 +269,9 @@ static int run(int operands, char **operand)
 const struct command command_heads = {
     .name = "heads",
     .summary = "measure every attention head: what it attends to, its importance",
-    .description = "Measures each head on sentence pairs, with the references fed to the decoder. Maps are "
-                   "between words; means are over the attending words (rows), without <s> and </s>. The "
+    .description = "Measures each head on sentence pairs, with the references fed to the decoder, or of a "
+                   "language model on a text. Maps are between words, those of a language model between "
+                   "tokens; means are over the attending words (rows), without <s> and </s>. The "
                    "columns of the tables, with their names in JSON and TSV:\n\n"
 #define HEAD_MEASURE(id, name, title, digits, factor, help) title " (" #name "): " help ".\n\n"
 #include "qkv/head_measures.def"

@@ -8,3 +8,15 @@ enum qkv_status open_run(struct qkv_run *run, const char *path, const char *chec
     qkv_run_release(run);
     return qkv_error_set(error, "%s: is a language model, which %s", path, refusal);
 }
+
+enum qkv_status refuse_translation(const struct command *command, const char *run, const char *links,
+                                   struct qkv_error *error)
+{
+    const char *option = translation_option(command);
+    if (links)
+        return qkv_error_set(error, "%s: is a language model, which has no source words: leave out --links",
+                             run);
+    return option ? qkv_error_set(error, "%s: is a language model, which does not translate: leave out --%s",
+                                  run, option)
+                  : QKV_OK;
+}

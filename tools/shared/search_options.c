@@ -75,10 +75,13 @@ enum qkv_status ensemble_open(struct ensemble *ensemble, const struct qkv_run *f
     add(ensemble, first->model, NULL);
     for (int i = 0; i < with->count; i++) {
         struct qkv_run *run = &ensemble->others[i];
-        enum qkv_status status =
-            open_run(run, with->value[i], NULL, QKV_FLOAT32, "does not translate: use qkv complete", error);
+        enum qkv_status status = qkv_run_open(run, with->value[i], NULL, QKV_FLOAT32, error);
         if (status) return status;
         add(ensemble, run->model, with->value[i]); /* from here on, ensemble_close releases it */
+        if (run->config.data.text != first->config.data.text)
+            return qkv_error_set(error, "%s: data.text is %s, but of %s it is %s", run->path,
+                                 qkv_text_form_name(run->config.data.text), first->path,
+                                 qkv_text_form_name(first->config.data.text));
         if (set_precision(run->model, precision, error)) return QKV_INVALID;
         if (compare_vocabularies(run, first, false, error) || compare_vocabularies(run, first, true, error))
             return QKV_INVALID;

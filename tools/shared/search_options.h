@@ -56,6 +56,11 @@ struct search_options {
 
 /* The rows of an options table. */
 /* clang-format off */
+#define COMMAND_OPTION_WITH(with)                                                                            \
+    {"with", 'w', "RUN", OPTION_LIST, with,                                                                  \
+     "another run with the same vocabularies, whose probabilities are averaged with those of the first; may be "\
+     "repeated", .completes = VALUE_RUN}
+
 #define COMMAND_OPTIONS_SEARCH(o)                                                                            \
     COMMAND_OPTION_BEAM(&(o)->beam),                                                                         \
     {"beam-alpha", 'a', "ALPHA", OPTION_NUMBER, &(o)->beam_alpha,                                            \
@@ -77,9 +82,7 @@ struct search_options {
     {"repetition-penalty", 0, "X", OPTION_NUMBER, &(o)->repetition_penalty,                                  \
      "above 1: tokens that the translation already has are less likely (default: testing.repetition_penalty)",\
      1, 1000, .needs_translations = true},                                                                   \
-    {"with", 'w', "RUN", OPTION_LIST, &(o)->with,                                                            \
-     "another run with the same vocabularies, whose probabilities are averaged with those of the first; may be "\
-     "repeated", .completes = VALUE_RUN},                                                                    \
+    COMMAND_OPTION_WITH(&(o)->with),                                                                         \
     COMMAND_OPTION_WITHOUT(&(o)->without),                                                                   \
     COMMAND_OPTION_PRECISION(&(o)->precision)
 /* clang-format on */

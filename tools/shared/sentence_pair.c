@@ -96,7 +96,8 @@ static enum qkv_status set_text(struct sentence_pair *v, const char *what, struc
     if (strchr(v->source_text, '\n'))
         return qkv_error_set(error, "%s has several lines: give one, or - to read them one by one", what);
     if (encode(v, what, v->source_text, true, &v->target, error)) return QKV_INVALID;
-    v->pair.runs_on = v->run.sides.runs_on;
+    static const int32_t END = QKV_END;
+    v->pair.before = v->run.sides.runs_on ? &END : NULL;
     v->pair.vocabulary = &v->run.target;
     v->pair.target = (struct qkv_ids){v->target.tokens.count, v->target.ids};
     v->pair.target_tokens = v->target.tokens.token;

@@ -482,18 +482,18 @@ enum qkv_status qkv_batches_get(struct qkv_batches *batches, int64_t i, struct q
     return QKV_OK;
 }
 
-enum qkv_status qkv_batch_make_first(struct qkv_batch *batch, const struct qkv_corpus *corpus, int64_t count,
-                                     struct qkv_error *error)
+enum qkv_status qkv_batch_make_some(struct qkv_batch *batch, const struct qkv_corpus *corpus, int64_t first,
+                                    int64_t count, struct qkv_error *error)
 {
     int64_t source_tokens = 0, target_tokens = 0;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = first; i < first + count; i++) {
         source_tokens += qkv_source_rows(corpus, i);
         target_tokens += qkv_target_rows(corpus, i);
     }
     if (!qkv_batch_reserve(batch, count, source_tokens, target_tokens))
         return qkv_error_set(error, "out of memory");
     qkv_batch_clear(batch);
-    for (int64_t i = 0; i < count; i++) add_from(batch, corpus, i);
+    for (int64_t i = 0; i < count; i++) add_from(batch, corpus, first + i);
     return QKV_OK;
 }
 

@@ -19,9 +19,9 @@ void qkv_batch_add(struct qkv_batch *batch, int64_t index, const struct qkv_ids 
  * input. */
 void qkv_batch_add_window(struct qkv_batch *batch, int64_t index, struct qkv_ids window);
 
-/* Makes a batch of the first `count` sentences of an encoded corpus. Fails when memory runs out. */
-enum qkv_status qkv_batch_make_first(struct qkv_batch *batch, const struct qkv_corpus *corpus, int64_t count,
-                                     struct qkv_error *error);
+/* Makes a batch of the sentences first .. first + count - 1 of an encoded corpus. Fails when memory runs out. */
+enum qkv_status qkv_batch_make_some(struct qkv_batch *batch, const struct qkv_corpus *corpus, int64_t first,
+                                    int64_t count, struct qkv_error *error);
 
 /* Fills `batch` with <unk> tokens so that its graph needs at least as much memory as the graph of any shard of any batch in
  * any epoch, when batches are split into `shards`. Each side has as many tokens as the largest such shard, and the longest

@@ -160,8 +160,8 @@ static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64
     struct qkv_batch *batch = &collector->batch;
     if (qkv_batch_make(batch, count, has_source(collector->model, pairs) ? source : NULL, target, error))
         return QKV_INVALID;
-    for (int64_t i = 0; i < count && pairs[0].runs_on; i++)
-        batch->target_input[batch->target_start[i]] = QKV_END;
+    for (int64_t i = 0; i < count && pairs[0].before; i++)
+        batch->target_input[batch->target_start[i]] = *pairs[i].before;
     if (!mask_sources(collector, count, pairs)) return qkv_no_memory(error);
     qkv_batch_shard(&collector->batch, 0, 1, &view);
     collector->trace = (struct qkv_trace){0};
@@ -197,12 +197,11 @@ static bool name_tokens(struct qkv_attention_collector *collector, const struct 
     *report = (struct qkv_attention_report){
         .source = with_special(arena, NULL, pair->source_tokens, pair->source.length, "</s>"),
         .source_length = has_source(collector->model, pair) ? pair->source.length + 1 : 0,
-        .target_input =
-            with_special(arena, pair->runs_on ? "</s>" : "<s>", pair->target_tokens, length, NULL),
+        .target_input = with_special(arena, pair->before ? "</s>" : "<s>", pair->target_tokens, length, NULL),
         .target_output = with_special(arena, NULL, pair->target_tokens, pair->target.length,
-                                      is_cut(pair)    ? NULL
-                                      : pair->runs_on ? "…"
-                                                      : "</s>"),
+                                      is_cut(pair)   ? NULL
+                                      : pair->before ? "…"
+                                                     : "</s>"),
         .target_length = length + 1,
     };
     return report->source && report->target_input && report->target_output;
@@ -223,7 +222,7 @@ static bool add_next_tokens(struct qkv_attention_collector *collector, int64_t s
     for (int64_t t = 0; t < steps; t++) {
         const double *of = all + (collector->batch.target_start[sentence] + t) * classes;
         int32_t id = t < pair->target.length ? pair->target.ids[t] : QKV_END;
-        if (pair->runs_on && t == pair->target.length) {
+        if (pair->before && t == pair->target.length) {
             for (int32_t i = 0; i < classes; i++) id = of[i] > of[id] ? i : id;
             output[t] = qkv_token_shown(qkv_vocabulary_token(pair->vocabulary, id), arena);
         }

@@ -142,10 +142,38 @@ enum qkv_status qkv_forced_collect(struct forced_slot *slot, int direction, int6
     return QKV_OK;
 }
 
+/* Does the same for texts without a source, whose tokens need no words. */
+static enum qkv_status collect_texts(struct forced_passes *passes, const struct qkv_corpus *corpus,
+                                     int64_t first, int64_t count, struct forced_pair *pairs,
+                                     struct qkv_error *error)
+{
+    struct qkv_attention_pair encoded[FORCED_MAX];
+    struct qkv_attention_report reports[FORCED_MAX];
+    const bool runs_on = corpus->sides.runs_on;
+    qkv_arena_reset(&passes->arena);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t *start = corpus->target.start + first + i, length = start[1] - start[0];
+        const int32_t *ids = corpus->target.ids + start[0];
+        const char **tokens = qkv_vocabulary_tokens(&passes->run->target, length, ids, &passes->arena);
+        if (!tokens) return qkv_no_memory(error);
+        encoded[i] = (struct qkv_attention_pair){.target = {length, ids},
+                                                 .target_tokens = tokens,
+                                                 .unfinished = runs_on,
+                                                 .before = runs_on ? ids - 1 : NULL};
+    }
+    enum qkv_status status =
+        qkv_attention_collect(passes->collector, count, encoded, passes->kinds, reports, error);
+    for (int64_t i = 0; i < count && !status; i++)
+        pairs[i] = (struct forced_pair){.has_report = true, .report = reports[i]};
+    return status;
+}
+
 enum qkv_status qkv_forced_corpus(struct forced_slot *slot, const struct qkv_corpus *corpus, int64_t first,
                                   int64_t count, struct forced_pair *pairs)
 {
     struct qkv_pair_texts texts[FORCED_MAX] = {{0}};
+    if (!corpus->sides.has_source)
+        return collect_texts(&slot->passes[0], corpus, first, count, pairs, &slot->error);
     for (int64_t i = 0; i < count; i++) {
         const char *source = qkv_corpus_source(corpus, first + i),
                    *target = qkv_corpus_target(corpus, first + i);

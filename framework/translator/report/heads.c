@@ -2,6 +2,7 @@
 #include "models/network.h"
 
 #include "core/memory.h"
+#include "data/batch.h"
 #include "qkv/trainer.h"
 #include "report/collect.h"
 #include "report/words.h"
@@ -263,12 +264,12 @@ static double gradient_of_mask(const struct head_gradients *gradients, struct qk
 
 /* Sets of_mask to d loss / d mask for the sum of the cross entropy over the target tokens of a sentence, in nats. The mask of a
  * head is 1 and multiplies its context. Fails when the sentence has more tokens than the model has positions. */
-static enum qkv_status differentiate(struct head_gradients *gradients, struct qkv_ids source,
-                                     struct qkv_ids target, struct qkv_error *error)
+static enum qkv_status differentiate(struct head_gradients *gradients, const struct qkv_corpus *corpus,
+                                     int64_t pair, struct qkv_error *error)
 {
     struct qkv_graph *graph = gradients->graph;
     struct qkv_batch_view view;
-    if (qkv_batch_make(&gradients->batch, 1, &source, &target, error)) return QKV_INVALID;
+    if (qkv_batch_make_some(&gradients->batch, corpus, pair, 1, error)) return QKV_INVALID;
     qkv_batch_shard(&gradients->batch, 0, 1, &view);
     qkv_graph_reset(graph);
     struct qkv_tensor *loss = qkv_model_loss(gradients->model, graph, &view, NULL, 1, NULL);
@@ -323,11 +324,6 @@ static enum qkv_status check_maps(const struct measuring *m, const struct qkv_at
         m->run->model->interface->name, (long long)m->measured->count, (long long)report->map_count);
 }
 
-static struct qkv_ids ids_of(const struct qkv_corpus_side *side, int64_t pair)
-{
-    return (struct qkv_ids){side->start[pair + 1] - side->start[pair], side->ids + side->start[pair]};
-}
-
 /* Measures the pairs first .. first + count - 1. */
 static enum qkv_status add_group(void *context, struct forced_slot *slot, int64_t first, int64_t count)
 {
@@ -356,8 +352,7 @@ static enum qkv_status add_group(void *context, struct forced_slot *slot, int64_
         };
         qkv_arena_reset(&slot->scratch);
         if (add_maps(&maps, &slot->scratch, sums, &slot->error) ||
-            differentiate(gradients, ids_of(&m->corpus->source, pair), ids_of(&m->corpus->target, pair),
-                          &slot->error))
+            differentiate(gradients, m->corpus, pair, &slot->error))
             return QKV_INVALID;
         for (int64_t h = 0; h < m->measured->count; h++)
             sums[h].sum[QKV_HEAD_IMPORTANCE] += fabs(gradients->of_mask[h]);

@@ -39,7 +39,7 @@ static enum qkv_status read_data(struct data *data, const struct qkv_config *con
     data->target = run ? &run->target : &data->built[1];
     if (qkv_corpus_encode(&data->corpus, data->source, data->target, error)) return QKV_INVALID;
     int64_t count = sentences < data->corpus.count ? sentences : data->corpus.count;
-    enum qkv_status status = qkv_batch_make_first(&data->batch, &data->corpus, count, error);
+    enum qkv_status status = qkv_batch_make_some(&data->batch, &data->corpus, 0, count, error);
     if (!status) qkv_batch_shard(&data->batch, 0, 1, &data->view);
     return status;
 }

@@ -263,9 +263,9 @@ struct qkv_attention_pair {
     bool unfinished;
     /* [source.length + 1], with </s>: tokens that attention must ignore; NULL: none */
     const bool *source_masked;
-    /* Of a language model, whose pairs have no source_tokens: the decoder reads the target after the </s> of the line before,
-     * not after <s>; the same for all pairs of a call */
-    bool runs_on;
+    /* Of running text, whose pairs have no source_tokens: the token before the target, </s> at the beginning, which the decoder
+     * reads first; NULL: <s>. All pairs of a call have one, or none */
+    const int32_t *before;
     /* Of the target: the report also has the probabilities of the next tokens; after running text, which goes on, the last one
      * is the most probable. NULL: it does not */
     const struct qkv_vocabulary *vocabulary;

@@ -647,6 +647,7 @@ QKV_API void qkv_translator_free(struct qkv_translator *translator); /* NULL: do
 /* How a language model continues a text. */
 struct qkv_completion {
     const struct qkv_model *model;
+    struct qkv_ensemble ensemble; /* several models together, in place of `model`; count 0: none */
     /* Running text: </s> ends a line, and the text goes on; the model sees at least the last half of `window` tokens, at most
      * all of them. Otherwise </s> ends the text, which begins with <s>, and `window` is not read. */
     bool runs_on;
