@@ -190,7 +190,7 @@ OP(multiply_row, .inputs = 2, .backward_reads = INPUT(0) | INPUT(1), .elementwis
        .forward = title##_forward, .backward = title##_backward)
 
 /* d/dx [x Phi(x)] = Phi(x) + x phi(x) */
-static inline real gelu_derivative(real x)
+static inline __attribute__((always_inline)) real gelu_derivative(real x)
 {
     const real inverse_root_2pi = (real)0.39894228040143267794;
     return normal_cdf(x) + x * inverse_root_2pi * fast_exp((real)-0.5 * x * x);

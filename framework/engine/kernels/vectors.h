@@ -365,7 +365,7 @@ static inline float fast_tanh(float x)
 /* The distribution function of the standard normal distribution, Phi(x) = erfc(-x / sqrt 2) / 2. For z >= 0,
  * (1 + 2 z) e^(z^2) erfc(z) is a polynomial in t = (z - 3) / (z + 3) (the form of Shepherd and Laframboise 1981;
  * interpolated at Chebyshev nodes up to z = 10.2, relative error 3e-9). Within 6 units in the last place. */
-static inline float normal_cdf(float x)
+static inline __attribute__((always_inline)) float normal_cdf(float x)
 {
     float magnitude = x < 0 ? -x : x;
     magnitude = magnitude < 14.4f ? magnitude : 14.4f;
