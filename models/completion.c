@@ -48,6 +48,7 @@ static enum qkv_status fill_window(struct text *text, struct qkv_decoding *decod
     struct qkv_translations translations = {0};
     enum qkv_status status = qkv_batch_make(&batch, 1, NULL, NULL, error);
     if (!status) {
+        if (completion->masked) batch.target_masked = completion->masked + begin;
         qkv_batch_shard(&batch, 0, 1, &view);
         status = qkv_search(decoding, &view, &options, &translations, error);
     }

@@ -19,6 +19,7 @@ static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_grap
         .ids = batch->target_input,
         .count = batch->target_tokens,
         .own = {batch->count, batch->target_start, batch->target_length},
+        .own_mask = qkv_key_mask(graph, batch->target_masked, batch->target_tokens, 1),
     };
     if (batch->source_tokens)
         return qkv_graph_fail(graph, "a decoder_only model is a language model: its batches have no sources");

@@ -48,7 +48,7 @@ struct plain_decoding {
     struct qkv_batch batch;        /* of a step: row i is the source of row i with its tokens so far */
     int32_t *tokens, *next_tokens; /* [rows, length]: what was fed; reordering writes the second and swaps */
     int32_t *last;                 /* [rows]: the last token of each row, in the batch */
-    bool *masked;                  /* [rows * longest source]: of the batch; NULL: nothing is masked */
+    bool *masked, *target_masked;  /* [rows * longest]: of the batch; NULL: nothing is masked */
 };
 
 static struct plain_decoding *plain_decoding_of(struct qkv_decoding *decoding)
@@ -69,7 +69,9 @@ static enum qkv_status start_plain(struct qkv_decoding *decoding, const struct q
     d->next_tokens = qkv_arena_zeros(&decoding->arena, cells, sizeof *d->next_tokens);
     d->last = qkv_arena_zeros(&decoding->arena, rows, sizeof *d->last);
     d->masked = is_masked ? qkv_arena_zeroed(&decoding->arena, (size_t)(rows * longest)) : NULL;
+    d->target_masked = sources->target_masked ? qkv_arena_zeroed(&decoding->arena, (size_t)cells) : NULL;
     if (d->tokens && d->next_tokens && d->last && (d->masked || !is_masked) &&
+        (d->target_masked || !sources->target_masked) &&
         qkv_batch_reserve(&d->batch, rows, rows * longest, cells))
         return QKV_OK;
     return qkv_no_memory(error);
@@ -90,9 +92,13 @@ static struct qkv_batch_view fill(struct plain_decoding *d, int64_t rows, const 
         if (count) memcpy(batch->source + at, source, count * sizeof *source);
         batch->target_input[batch->target_start[i]] = tokens[0];
         d->last[i] = (int32_t)batch->target_tokens - 1;
+        if (d->target_masked)
+            memcpy(d->target_masked + batch->target_start[i], d->sources->target_masked,
+                   (size_t)(d->base.step + 1) * sizeof *d->target_masked);
         if (d->masked && count) memcpy(d->masked + at, d->sources->source_masked + first, count);
     }
     batch->source_masked = d->masked;
+    batch->target_masked = d->target_masked;
     qkv_batch_shard(batch, 0, 1, &view);
     return view;
 }
@@ -220,8 +226,9 @@ static const void *copy(struct qkv_arena *arena, bool *complete, const void *fro
 }
 
 /* Copies the sources of a batch to the arena of the decoding, because steps still read them after the caller may have
- * released or refilled the batch. The copy has no targets. NULL when memory runs out. */
-static const struct qkv_batch_view *copy_sources(struct qkv_arena *arena, const struct qkv_batch_view *batch)
+ * released or refilled the batch. The copy has no targets, but the mask of the first `length`. NULL when memory runs out. */
+static const struct qkv_batch_view *copy_sources(struct qkv_arena *arena, const struct qkv_batch_view *batch,
+                                                 int64_t length)
 {
     struct qkv_batch_view *sources = qkv_arena_allocate(arena, sizeof *sources);
     int64_t count = batch->count, tokens = batch->source_tokens;
@@ -236,6 +243,7 @@ static const struct qkv_batch_view *copy_sources(struct qkv_arena *arena, const 
         .source_start = copy(arena, &complete, batch->source_start, count, sizeof(int64_t)),
         .source_length = copy(arena, &complete, batch->source_length, count, sizeof(int64_t)),
         .source_masked = copy(arena, &complete, batch->source_masked, tokens, sizeof(bool)),
+        .target_masked = copy(arena, &complete, batch->target_masked, length, sizeof(bool)),
     };
     return complete ? sources : NULL;
 }
@@ -262,7 +270,7 @@ enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct q
     decoding->length = length;
     decoding->next = (struct qkv_next_scores){0}; /* a network may forget to set it */
     qkv_arena_reset(&decoding->arena);
-    const struct qkv_batch_view *sources = copy_sources(&decoding->arena, batch);
+    const struct qkv_batch_view *sources = copy_sources(&decoding->arena, batch, length);
     enum qkv_status status =
         sources ? decoding->interface->start(decoding, sources, error) : qkv_no_memory(error);
     if (status) decoding->rows = decoding->length = 0;

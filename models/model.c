@@ -203,15 +203,20 @@ struct qkv_tensor *qkv_model_forward(const struct qkv_model *model, struct qkv_g
                           qkv_shape_text(wanted));
 }
 
-struct qkv_tensor *qkv_source_mask(struct qkv_graph *graph, const struct qkv_batch_view *batch)
+struct qkv_tensor *qkv_key_mask(struct qkv_graph *graph, const bool *masked, int64_t count, int64_t times)
 {
-    if (!batch->source_masked) return NULL;
-    double *numbers = qkv_graph_memory(graph, (size_t)batch->source_tokens * sizeof *numbers);
-    struct qkv_tensor *mask = qkv_constant(graph, QKV_SHAPE(batch->source_tokens));
+    if (!masked) return NULL;
+    double *numbers = qkv_graph_memory(graph, (size_t)(times * count) * sizeof *numbers);
+    struct qkv_tensor *mask = qkv_constant(graph, QKV_SHAPE(times * count));
     if (!numbers || !mask) return NULL;
-    for (int64_t i = 0; i < batch->source_tokens; i++) numbers[i] = batch->source_masked[i] ? 0 : 1;
+    for (int64_t i = 0; i < times * count; i++) numbers[i] = masked[i % count] ? 0 : 1;
     qkv_tensor_write(mask, numbers);
     return mask;
+}
+
+struct qkv_tensor *qkv_source_mask(struct qkv_graph *graph, const struct qkv_batch_view *batch)
+{
+    return qkv_key_mask(graph, batch->source_masked, batch->source_tokens, 1);
 }
 
 struct qkv_tensor *qkv_model_logits(const struct qkv_model *model, struct qkv_graph *graph,

@@ -22,6 +22,10 @@ static inline struct qkv_tensor *qkv_decoding_from_encoder(const struct qkv_deco
 
 /* ---- parts of a pass ---- */
 
+/* The mask of `times` * `count` keys in which 0 hides the keys of masked tokens: masked[count], `times` times; NULL: nothing
+ * is masked. */
+struct qkv_tensor *qkv_key_mask(struct qkv_graph *graph, const bool *masked, int64_t count, int64_t times);
+
 /* Returns the part with this role of an attention layer (`layer` from 1), or of a stack (layer 0).
  * NULL when the pass has no such part. qkv_trace_attention finds only the roles INPUT to RESIDUAL. */
 const struct qkv_part *qkv_trace_attention(const struct qkv_trace *trace, enum qkv_part_role role,

@@ -287,6 +287,7 @@ static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_grap
         .ids = batch->target_input,
         .count = batch->target_tokens,
         .own = {batch->count, batch->target_start, batch->target_length},
+        .own_mask = qkv_key_mask(graph, batch->target_masked, batch->target_tokens, 1),
         .memory = encode(network, graph, batch, mask, trace), /* [Ns, D] */
         .memory_mask = mask,
         .memory_segments = {batch->count, batch->source_start, batch->source_length},
@@ -438,7 +439,7 @@ static struct qkv_tensor *store(struct transformer_decoding *d, const struct cac
 }
 
 /* Attention of the new tokens, x [rows, D] -> [rows, D]: to all tokens of their hypotheses, whose keys and values are in
- * caches, or to the sources. mask: of the sources. */
+ * caches, or to the sources. mask: of these keys. */
 static struct qkv_tensor *attend_in_step(struct transformer_decoding *d,
                                          const struct attention_sublayer *sublayer, struct layer_state *state,
                                          struct qkv_tensor *x, struct qkv_tensor *mask)
@@ -448,11 +449,11 @@ static struct qkv_tensor *attend_in_step(struct transformer_decoding *d,
     bool is_cross = sublayer->owner.attention == QKV_ATTENTION_CROSS;
     int64_t rows = qkv_tensor_shape(x).size[0];
     const int64_t *step = is_cross ? NULL : &d->base.step;
-    struct qkv_attention_projections projections = {.queries = {rows, d->query_start, d->query_length}};
+    struct qkv_attention_projections projections = {.mask = mask,
+                                                    .queries = {rows, d->query_start, d->query_length}};
     struct qkv_tensor *normed = qkv_residual_input(&sublayer->residual, graph, x);
     projections.query = qkv_multi_head_query(attention, graph, normed, projections.queries, step);
     if (is_cross) {
-        projections.mask = mask;
         projections.keys = (struct qkv_segments){rows, d->cross_start, d->cross_length};
         projections.key = qkv_decoding_from_encoder(&d->base, state->cross_key);
         projections.value = qkv_decoding_from_encoder(&d->base, state->cross_value);
@@ -507,10 +508,12 @@ static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const
     qkv_graph_share_memory(graph, true);
     set_segments(d, rows, sentences);
     set_longest_segments(d, rows);
-    struct qkv_tensor *mask = qkv_source_mask(graph, &d->batch);                           /* [Ns] */
+    struct qkv_tensor *mask = qkv_source_mask(graph, &d->batch); /* [Ns] */
+    struct qkv_tensor *self_mask =
+        qkv_key_mask(graph, d->batch.target_masked, d->base.length, d->base.rows);         /* of the caches */
     struct qkv_tensor *x = embed(stack, graph, d->ids, rows, tokens, &d->base.step, NULL); /* [rows, D] */
     for (int64_t i = 0; i < stack->layer_count; i++) {
-        x = attend_in_step(d, &stack->layers[i].self, &d->layers[i], x, NULL);
+        x = attend_in_step(d, &stack->layers[i].self, &d->layers[i], x, self_mask);
         if (stack->has_cross) x = attend_in_step(d, &stack->layers[i].cross, &d->layers[i], x, mask);
         x = feed_forward(&stack->layers[i], graph, x, NULL);
     }

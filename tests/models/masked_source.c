@@ -1,5 +1,7 @@
-/* Masked tokens of the source: nothing attends to them, in the forced pass and in decoding. */
+/* Masked tokens: nothing attends to them, in the forced pass and in decoding. */
 #include "tiny.h"
+
+#include "models/network.h"
 
 enum { SOURCE_SIZE = 9, TARGET_SIZE = 7, SENTENCES = 3 };
 
@@ -125,4 +127,31 @@ Test(masked_source, belongs_to_one_filling_of_a_batch)
     cr_expect_eq(shard.source_masked - MASKED, shard.source - tiny.batch.source);
     tiny_batch(&tiny.batch, tiny.model, SENTENCES, SOURCE, TARGET, 2);
     cr_expect_null(tiny_view(&tiny.batch).source_masked);
+}
+
+/* The mask of the target hides tokens from self-attention of the decoder alone, with caches and in plain decoding. */
+Test(masked_source, masked_target_is_unseen_when_it_is_decoded)
+{
+    static const bool TARGET_MASKED[] = {false, true, true, false, false, true, false};
+    struct qkv_model_config config = tiny_config();
+    struct tiny tiny RELEASED(tiny_release) =
+        tiny_with(tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 5), 1, SOURCE, TARGET + 2, 2);
+    const struct qkv_batch_view unmasked = tiny.view;
+    cr_assert_eq(tiny.batch.target_tokens, sizeof TARGET_MASKED);
+    tiny.batch.target_masked = TARGET_MASKED;
+    tiny.view = tiny_view(&tiny.batch);
+    int32_t ids[sizeof TARGET_MASKED];
+    memcpy(ids, tiny.view.target_input, sizeof ids);
+    ids[1] = ids[1] == 3 ? 4 : 3;
+    struct qkv_batch_view other = tiny.view;
+    other.target_input = ids;
+    double *before RELEASED(free_memory) = tiny_log_probabilities(tiny.model, &tiny.view),
+                   *after RELEASED(free_memory) = tiny_log_probabilities(tiny.model, &other);
+    cr_expect_geq(change(&tiny, &tiny.view, &unmasked), 1e-3);
+    for (int64_t i = 0; i < other.target_tokens * TARGET_SIZE; i++)
+        if (i / TARGET_SIZE != 1) cr_expect_float_eq(before[i], after[i], 1e-15, "number %d", (int)i);
+    struct qkv_decoding *cached RELEASED(free_decoding) = qkv_decoding_new(tiny.model),
+                                *plain RELEASED(free_decoding) = qkv_decoding_new_plain(tiny.model);
+    tiny_expect_forced(cached, tiny.model, "cached", &tiny.view, 1e-12);
+    tiny_expect_forced(plain, tiny.model, "plain", &tiny.view, 1e-12);
 }

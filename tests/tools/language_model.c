@@ -1,5 +1,5 @@
 /* Language models: a text in each form, training, and what other commands say to such a run. */
-#include "support.h"
+#include "browser.h"
 
 #include <cjson/cJSON.h>
 
@@ -84,7 +84,7 @@ Test(language_model, other_commands_refuse_it)
     static const char *const COMMANDS[] = {
         "translate run",
         "align run pairs.tsv",
-        "page run",
+        "page run --pairs pairs.tsv",
     };
     enter_text("refusals");
     run_ok("qkv train c.yaml -q -s training.updates=1 && printf 'a\tb\n' >pairs.tsv");
@@ -375,4 +375,106 @@ Test(language_model, several_models_work_together)
     cr_expect_str_neq(run_ok("qkv complete other 'the' --max-length 40"), text);
     struct outcome outcome = run("qkv complete run 'the' --with lines");
     cr_expect(fails(outcome, 2, "lines: data.text is lines, but of run it is running"), "%s", outcome.error);
+}
+
+/* ---- the page, in a browser ---- */
+
+/* Trains the text of this form, and opens the page of the run. */
+static void open_page(const char *name, const char *form, const char *fragment)
+{
+    skip_without_browser();
+    enter_text(name);
+    run_ok("sed -i 's/context: 16, //' c.yaml && qkv train c.yaml -q -s training.updates=150 -s "
+           "training.learning_rate=0.01 %s",
+           form);
+    browser_open("run --numbers float32 --sentence 'the cat'", fragment);
+}
+
+static void expect_completion(const char *options)
+{
+    wait_until("isSettled()");
+    cr_expect_str_eq(format("%s\n", text_of("target")), run_ok("qkv complete run 'the cat' %s", options));
+}
+
+/* The forced pass of the steps gives the probabilities of decoding, at temperature 1. */
+static void expect_forced(void)
+{
+    wait_until("isSettled() && state.walk");
+    double difference =
+        number_of("(step => Math.max(...state.view.target_outputs.map((word, row) => Math.abs(valueAt(step, "
+                  "row, step.columnNames.indexOf(word)) - state.view.probabilities[row]))))"
+                  "(stepOf('probabilities'))");
+    cr_expect_lt(difference, 1e-5);
+}
+
+PageTest(language_model, page_writes_what_complete_writes)
+{
+    open_page("page", "-s data.context=16", "length=8");
+    EXPECT_TEXT("model",
+                "decoder of 1 layer with 2 heads; 2817 parameters in float32, trained for 150 updates");
+    expect_completion("--max-length 8");
+    EXPECT_VALUE("count('.word.given')", "7");
+    cr_expect(shows(text_of("next-words"), "Word 8, given “t h e ▁ c a t”"));
+    choose("length", "40");
+    expect_completion("--max-length 40");
+    choose("beam", "sample");
+    expect_completion("--max-length 40 --sample --seed 1");
+    choose("temperature", "0.5");
+    click("another");
+    expect_completion("--max-length 40 --sample --seed 2 --temperature 0.5");
+    cr_expect(shows(value_of("location.hash"), "seed=2&temperature=0.5&length=40"));
+    EXPECT_VALUE("['own-row', 'train', 'translations'].map(id => element(id).checkVisibility()).join()",
+                 "false,false,false");
+    open_page("page_lines", "-s data.text=lines", "");
+    expect_completion("--max-length 24");
+    EXPECT_VALUE("state.view.target_outputs.at(-1)", "</s>");
+    choose("source", "");
+    wait_until("isSettled() && !state.source");
+    cr_expect_str_eq(format("%s\n", text_of("target")),
+                     run_ok("qkv complete run --max-length 24 </dev/null"));
+}
+
+/* The maps are those of the command line. What the model no longer reads is not shown, and its tokens keep their numbers. */
+PageTest(language_model, page_shows_where_each_token_looks)
+{
+    open_page("page_maps", "-s data.context=16", "length=8&head=decoder-1-2&steps=1");
+    cJSON *root RELEASED(free_json) =
+        cJSON_Parse(run_ok("qkv attention run '%s' -f json", text_of("target")));
+    cr_assert_not_null(root, "the text is one line");
+    const cJSON *rows =
+        cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(root, "maps"), 1), "weights");
+    for (int i = 0; i < 15 * 15; i++) {
+        double weight = cJSON_GetArrayItem(cJSON_GetArrayItem(rows, i / 15), i % 15)->valuedouble;
+        double shown = number_of("selectedHead().weights[%d]", i);
+        cr_expect_float_eq(shown, i % 15 > i / 15 ? -1 : weight, 1e-5, "%d", i);
+    }
+    expect_forced();
+    choose("length", "30");
+    wait_until("isSettled()");
+    EXPECT_VALUE("`${state.view.before} ${state.view.given} ${state.view.target_outputs.length}`", "24 0 13");
+    EXPECT_TEXT("own-score", "of this text, the model reads what follows word 24");
+    EXPECT_VALUE("at('silence-word-0').previousSibling.dataset.name", "25");
+    expect_forced();
+}
+
+/* Nothing attends to a silent token, neither in the maps nor when the model writes. */
+PageTest(language_model, page_silences_tokens_and_heads)
+{
+    open_page("page_silence", "-s data.context=16", "length=8&steps=1");
+    char *before = text_of("target");
+    run_script("at('target-word-4').focus()");
+    press("s");
+    wait_until("isSettled() && state.silentWords === '5'");
+    EXPECT_TEXT("silent-words", "silent: “c”. Nothing attends to a silent word.");
+    EXPECT_VALUE("state.view.heads.every(({ weights, columns }) => weights.every((weight, i) => "
+                 "isHidden(weight) === (i % columns > Math.floor(i / columns) || i % columns === 5)))",
+                 "true");
+    expect_forced();
+    click("words-speak");
+    wait_until("isSettled() && !state.silentWords");
+    EXPECT_TEXT("target", before);
+    run_script("at('head-decoder-1-1').focus()");
+    press("s");
+    wait_until("isSettled() && state.silent");
+    expect_forced();
 }

@@ -416,6 +416,32 @@ PageTest(page, shows_the_best_translations_and_a_given_one)
     EXPECT_VALUE("state.own", "dos <b>cinco</b> otro");
 }
 
+/* ---- sampling ---- */
+
+/* The words that are drawn are those of the command line, and p^(1 / temperature) of each is its probability but for a factor. */
+PageTest(page, samples_at_a_temperature)
+{
+    opened("s=one+two+three");
+    double ratio = number_of("Math.log(state.view.next_probabilities[0] / state.view.next_probabilities[1])");
+    choose("temperature", "2.5");
+    wait_until("isSettled() && state.temperature === 2.5");
+    cr_expect_float_eq(
+        number_of("Math.log(state.view.next_probabilities[0] / state.view.next_probabilities[1])"),
+        ratio / 2.5, 1e-9);
+    double sum = number_of("state.view.next_probabilities.slice(0, 5).reduce((sum, part) => sum + part)");
+    cr_expect(sum > 0.1 && sum < 1, "%g", sum);
+    choose("beam", "sample");
+    for (int seed = 1; seed < 4; seed++) {
+        wait_until("isSettled() && state.seed === %d", seed);
+        cr_expect_str_eq(
+            format("%s\n", text_of("target")),
+            run_ok("echo one two three | qkv translate run -q --sample --temperature 2.5 --seed %d", seed));
+        click("another");
+    }
+    choose("beam", "5");
+    wait_until("isSettled() && state.seed === null && state.view.translations.length === 5");
+}
+
 /* ---- silent words ---- */
 
 /* The page of the run for "c a b", two hypotheses. */
@@ -429,10 +455,10 @@ static void open_silence(const char *fragment)
  * scores and probabilities of one model. That the engine is right with a mask, tests/models/masked_source.c tests. */
 static void expect_masked(const char *mask)
 {
-    EXPECT_VALUE("[...state.view.silent_sources].join('')", mask);
+    EXPECT_VALUE("[...state.view.silent_words].join('')", mask);
     EXPECT_VALUE(
         "JSON.stringify(state.view.heads.filter(({ kind, weights, columns }) => kind !== 'decoder' && "
-        "weights.some((weight, i) => isHidden(weight) !== Boolean(state.view.silent_sources[i % columns]))))",
+        "weights.some((weight, i) => isHidden(weight) !== Boolean(state.view.silent_words[i % columns]))))",
         "[]");
     if (strchr(mask, '0'))
         EXPECT_TRUE("state.view.heads.every(({ weights, rows, columns }) => "

@@ -105,14 +105,14 @@ PageTest(page_accessible, keys_tab_goes_through_the_page_in_order)
 {
     open_keys("s=a+b&head=cross-1-1");
     const char *stops = "";
-    for (int i = 0; i < 30; i++) {
+    for (int i = 0; i < 31; i++) {
         press("Tab");
         EXPECT_TRUE("document.activeElement.matches(':focus-visible')");
         stops = format("%s%s%s", stops, i ? ", " : "", value_of("focused()"));
     }
     cr_expect_str_eq(
-        stops, "theme, source, beam, use-own, source-word-0, target-word-0, play, learning, order, "
-               "head-cross-1-1, summary of effects, button of effects-rows, button of effects-rows, "
+        stops, "theme, source, beam, use-own, source-word-0, target-word-0, temperature, play, learning, "
+               "order, head-cross-1-1, summary of effects, button of effects-rows, button of effects-rows, "
                "button of effects-rows, button of effects-rows, button of effects-rows, "
                "button of effects-rows, cell-0-0, colors, save-svg, save-png, copy-link, summary of steps, "
                "train-task, train-seed, train-rate, train-go, train-again, train-pairs, train-sentence");

@@ -88,7 +88,7 @@ async function open() {
     engine._initialize();
     shown = walked = null;
     moment = 'learned';
-    return modelBytes ? call(holdsScenes ? 'page_open_scenes' : 'page_open_model', [modelBytes]) : {};
+    if (modelBytes) call(holdsScenes ? 'page_open_scenes' : 'page_open_model', [modelBytes]);
 }
 
 // ---- what the page asks for ----
@@ -107,12 +107,14 @@ function bytesOf(integers) {
     return new Uint8Array(Int32Array.from(integers).buffer);
 }
 
-// silent: [kind, layer, head] of each silent head; silentWords: the numbers of words of the sentence to which nothing attends.
-async function viewOf({ scene, seed, source, own, beam, choice, silent, silentWords, moment: wanted }) {
+// silent: [kind, layer, head] of each silent head; silentWords: the numbers of words of the sentence, or of the text, to which nothing
+// attends. Without a source, the model is a language model, which continues also an empty text.
+async function viewOf({ scene, seed, hasSource, source, own, beam, choice, length, temperature, silent, silentWords, moment: wanted }) {
     if (holdsScenes) return call('page_scene', [], scene, seed ?? -1);
     await goTo(wanted);
     call('page_silence', [bytesOf(silent.flat()), bytesOf(silentWords)]);
-    if (own === null && source.trim()) return call('page_translate', [source], beam, choice);
+    call('page_sample', [], temperature, seed ?? -1);
+    if (!hasSource || (own === null && source.trim())) return call('page_translate', [source], beam, choice, length);
     return call('page_force', [source.trim() && source, own ?? '']); // as qkv translate: no words give none
 }
 
@@ -173,8 +175,8 @@ async function take(message) {
     if (message.engine) {
         ({ snapshots, holdsScenes } = message);
         [compiled, modelBytes] = await Promise.all([unpack(message.engine).then(WebAssembly.compile), message.model && unpack(message.model)]);
-        const { about } = await open();
-        postMessage({ ready: { about, ...call('page_colors', []) } });
+        await open();
+        postMessage({ ready: call('page_colors', []) });
     } else if (message.task) postMessage(call('page_generate', [message.task]));
     else if (message.pairs === undefined) postMessage(await answerTo(message));
     else takeUp(message);

@@ -7,7 +7,7 @@ const SMALL_MAP = 68;   // pixels, about: cells are whole pixels
 const MANY_HEADS = 5;   // in a layer: their labels are short, and the overview is wide
 const MIN_MAP_SIZE = 30, LAYER_LABEL = 58, HEAD_MARGIN = 20, NARROW = 440; // pixels: see style.css
 
-const KIND_TITLES = { cross: 'translation looks at sentence', decoder: 'translation looks at itself', encoder: 'sentence looks at itself' };
+const KIND_TITLES = { cross: 'translation looks at sentence', decoder: `${hasSource ? 'translation' : 'text'} looks at itself`, encoder: 'sentence looks at itself' };
 
 function headTitle(head) {
     if (scenes) return state.view.heads.length < 2 ? 'attention weights' : `attention weights, head ${head.head}`;
@@ -226,6 +226,8 @@ if (measured) {
 // the key S there, silences it or lets it speak again; translation, probabilities and maps follow. `field` is that of the state:
 // 'silent' for heads, 'silentWords'. An address may hold anything there.
 
+const silentSide = hasSource ? 'source' : 'target'; // whose words can be silent
+
 // The silent heads as the engine reads them: [kind, layer, head].
 function silentHeads() {
     const parts = state.silent.split(',').map(name => /^([a-z]+)-(\d{1,5})-(\d{1,5})$/.exec(name));
@@ -239,12 +241,12 @@ function silentWords() {
 }
 
 function isSilentWord(index) {
-    return Boolean(state.view.silent_sources[index]);
+    return Boolean(state.view.silent_words[state.view.before[0] + index]);
 }
 
 // Networks without attention, and the score local_p, cannot.
 function canSilenceWords() {
-    return state.view.silent_sources.length > 0;
+    return state.view.silent_words.length > 0;
 }
 
 function setSilent(field, names) {
@@ -269,19 +271,19 @@ function markSilencer(button, isSilent, what, meaning) {
     button.title = isSilent ? `let this ${what} speak again (S)` : `silence this ${what}${meaning} (S)`;
 }
 
-// A word of the sentence with its toggle; the word alone where the model cannot silence words.
+// A word of the sentence, or of the text, with its toggle; the word alone where the model cannot silence words.
 function withSilencer(word, index) {
     if (!canSilenceWords()) return word;
-    word.dataset.name = index + 1;
+    word.dataset.name = state.view.before[0] + index + 1;
     word.setAttribute('aria-keyshortcuts', 'S');
     return make('span', { className: 'word-box' }, word,
-        makeSilencer('silentWords', word.dataset.name, state.view.source_tokens[index], `silence-word-${index}`));
+        makeSilencer('silentWords', word.dataset.name, word.firstChild.data, `silence-word-${index}`));
 }
 
 // The crosses show only under the pointer, and keys do not show at all.
 function sayHowToSilence() {
     if (scenes || !state.view.heads.length) return '';
-    return ` × or the key S silences a head${canSilenceWords() ? ', also a word of the sentence' : ''}.`;
+    return ` × or the key S silences a head${canSilenceWords() ? `, also a word of the ${hasSource ? 'sentence' : 'text'}` : ''}.`;
 }
 
 // Says what is silent. The button that lets all speak hides; the focus of the keyboard then goes on to what the button was for.
@@ -292,7 +294,7 @@ function saySilence(text, note, button, group) {
     if (hadFocus) element(group).querySelector('[tabindex="0"]')?.focus();
 }
 
-for (const [group, button, field] of [['overview', 'speak', 'silent'], ['source-words', 'words-speak', 'silentWords']]) {
+for (const [group, button, field] of [['overview', 'speak', 'silent'], [`${silentSide}-words`, 'words-speak', 'silentWords']]) {
     element(group).addEventListener('keydown', event => {
         const { name } = event.target.dataset;
         if (!isKey(event, 's') || !name) return;
@@ -303,10 +305,10 @@ for (const [group, button, field] of [['overview', 'speak', 'silent'], ['source-
 }
 
 onChange('view', () => {
-    const { view } = state, heads = view.heads.filter(head => head.isSilent), words = view.source_tokens.filter((_, index) => isSilentWord(index));
-    const isRead = view.heads.every(head => head.kind !== 'encoder'); // by a recurrent encoder
+    const { view } = state, heads = view.heads.filter(head => head.isSilent), words = (hasSource ? view.source_tokens : view.target_outputs).filter((_, index) => isSilentWord(index));
+    const isRead = hasSource && view.heads.every(head => head.kind !== 'encoder'); // by a recurrent encoder
     const ofHeads = heads.length > 1 ? `${heads.length} heads are silent` : heads.map(head => `silent: ${headTitle(head)}`).join();
     const ofWords = `silent: ${words.map(quoted).join(', ')}. Nothing attends to a silent word${isRead ? ', but the encoder reads it' : ''}.`;
     saySilence(ofHeads, 'silent', 'speak', 'overview');
-    saySilence(words.length ? ofWords : '', 'silent-words', 'words-speak', 'source-words');
+    saySilence(words.length ? ofWords : '', 'silent-words', 'words-speak', `${silentSide}-words`);
 });

@@ -116,7 +116,7 @@ function headerCell(head, axis, index, text) {
     const cell = make('th', { scope: axis === 'row' ? 'row' : 'col', className: `${axis} ${columnClass(text)}` },
         make('span', { textContent: text, dir: 'auto' }));
     const word = wordOf(head, axis, index);
-    cell.classList.toggle('silent-word', word?.side === 'source' && tokensOf(word).every(isSilentWord));
+    cell.classList.toggle('silent-word', word?.side === silentSide && tokensOf(word).every(isSilentWord));
     cell.addEventListener('pointerenter', () => change({ hover: word, cell: null }));
     cell.addEventListener('pointerleave', unlight);
     return cell;
@@ -173,7 +173,7 @@ function showMap() {
     element('map-title').textContent = title;
     element('axes').textContent = axesText(head);
     element('masked').hidden = !head.weights.some(isHidden);
-    const map = JSON.stringify([head.name, head.rowWords, head.columnWords, [...state.view.silent_sources]]);
+    const map = JSON.stringify([head.name, head.rowWords, head.columnWords, [...state.view.silent_words]]);
     const labels = `${title}: weights of queries (rows) on keys (columns)`;
     if (map === shownMap) {
         element('map').firstChild.setAttribute('aria-label', labels);

@@ -17,7 +17,8 @@ static NAME_LISTER(numbers_name, index == 0 ? "half" : index == 1 ? "float32" : 
 
 /* ---- a run ---- */
 
-/* Sets *sentence to the first source sentence of a text of the run. It stays NULL when the text no longer exists. */
+/* Sets *sentence to the first source sentence of a text of the run. It stays NULL for a language model, and
+ * when the text no longer exists. */
 static enum qkv_status first_sentence(struct qkv_run *run, const char *path, const char **sentence,
                                       struct qkv_error *error)
 {
@@ -27,7 +28,7 @@ static enum qkv_status first_sentence(struct qkv_run *run, const char *path, con
     struct qkv_pair_texts texts;
     struct qkv_error inner = {""};
     bool found = false;
-    if (!*path || !strcmp(path, "-") || !qkv_path_is_text(path)) return QKV_OK;
+    if (!run->sides.has_source || !*path || !strcmp(path, "-") || !qkv_path_is_text(path)) return QKV_OK;
     enum qkv_status status = qkv_pair_lines_open(
         &pairs, path, languages, (struct qkv_pair_lines_options){.third_column = true}, &inner);
     if (!status) {
@@ -55,10 +56,10 @@ static enum qkv_status add_opening_sentence(struct page *page, struct qkv_run *r
 static const char *stack_summary(struct qkv_arena *arena, const char *name,
                                  const struct qkv_stack_config *stack)
 {
-    const char *layers = TEXT_IN(arena, "%s of %lld %slayer%s", name, (long long)stack->num_layers,
-                                 stack->type == QKV_NETWORK_TRANSFORMER ? "" : "recurrent ",
-                                 stack->num_layers == 1 ? "" : "s");
-    if (stack->type != QKV_NETWORK_TRANSFORMER) return layers;
+    const char *layers =
+        TEXT_IN(arena, "%s of %lld %slayer%s", name, (long long)stack->num_layers,
+                stack->type == QKV_NETWORK_RECURRENT ? "recurrent " : "", stack->num_layers == 1 ? "" : "s");
+    if (stack->type == QKV_NETWORK_RECURRENT) return layers;
     return TEXT_IN(arena, "%s with %lld head%s", layers, (long long)stack->num_heads,
                    stack->num_heads == 1 ? "" : "s");
 }
@@ -67,15 +68,28 @@ static const char *stack_summary(struct qkv_arena *arena, const char *name,
 static const char *model_summary(struct qkv_run *run, bool float32)
 {
     struct qkv_arena *arena = &run->arena;
-    const char *encoder = stack_summary(arena, "encoder", &run->config.model.encoder);
+    const char *encoder =
+        run->sides.has_encoder
+            ? TEXT_IN(arena, "%s, ", stack_summary(arena, "encoder", &run->config.model.encoder))
+            : "";
     const char *decoder = stack_summary(arena, "decoder", &run->config.model.decoder);
     int64_t update;
     const char *trained = qkv_state_get_count(&run->state, "train.update", &update, NULL)
                               ? ""
                               : TEXT_IN(arena, ", trained for %lld updates", (long long)update);
-    return TEXT_IN(arena, "%s, %s; %lld parameters in %s%s", encoder, decoder,
+    return TEXT_IN(arena, "%s%s; %lld parameters in %s%s", encoder, decoder,
                    (long long)qkv_parameters_total(&run->model->parameters),
                    float32 ? "float32" : "half precision", trained);
+}
+
+/* run-data: {"name", "source", "target", "summary"}; source and target are languages; source is "" for a language model. */
+static void add_facts(struct page *page, struct qkv_run *run, bool float32)
+{
+    const struct qkv_data_config *data = &run->config.data;
+    cJSON *object = cJSON_CreateObject();
+    JSON_TEXTS(object, {"name", run->config.name}, {"source", data->src.lang}, {"target", data->trg.lang},
+               {"summary", model_summary(run, float32)});
+    page_add_json(page, "id=\"run-data\"", object);
 }
 
 static enum qkv_status add_run(struct page *page, const char *path, struct qkv_error *error)
@@ -88,7 +102,7 @@ static enum qkv_status add_run(struct page *page, const char *path, struct qkv_e
     if (options.snapshots == NOT_GIVEN) options.snapshots = MAX_SNAPSHOTS;
     options.numbers = float32 ? QKV_PACKED_FLOAT32 : QKV_PACKED_HALF;
     if (open_run(&run, path, checkpoint, QKV_FLOAT32,
-                 "has no source sentence: this command shows translators only", error))
+                 options.pairs ? "has no pairs: leave out --pairs and --links" : NULL, error))
         return QKV_INVALID;
     enum qkv_status status = qkv_run_pack(&run, options.numbers, &model, &size, &inner);
     if (status)
@@ -97,7 +111,7 @@ static enum qkv_status add_run(struct page *page, const char *path, struct qkv_e
     if (!status) page_add_data(page, "id=\"model-data\"", model, size);
     free(model);
     if (!status) status = add_opening_sentence(page, &run, error);
-    if (!status) page_add_text(page, "id=\"model-summary\"", model_summary(&run, float32));
+    if (!status) add_facts(page, &run, float32);
     if (!status) status = page_add_learning(page, &run, &options, error);
     qkv_run_release(&run);
     return status;

@@ -26,9 +26,9 @@ function startWorker(receive, failed, data) {
 
 // Asks for what the state says.
 function ask() {
-    const { scene, seed, source, own, beam, choice } = state;
-    waiting = { scene, seed, source, own, beam, choice, silent: silentHeads(), silentWords: silentWords(), moment: engineMoment(),
-        walk: wantedWalk(), sequence: ++sequence };
+    const { scene, seed, source, own, beam, choice, length, temperature } = state;
+    waiting = { scene, seed, hasSource, source, own, beam, choice, length, temperature, silent: silentHeads(), silentWords: silentWords(),
+        moment: engineMoment(), walk: wantedWalk(), sequence: ++sequence };
     document.body.classList.add('waiting');
     sendNext();
 }
@@ -76,23 +76,25 @@ function languageName(code) {
     }
 }
 
-// The engine is ready: shows its model, then asks for the first view.
-function start({ about, colormaps: names, colors }) {
+// The engine is ready: asks for the first view.
+function start({ colormaps: names, colors }) {
     takeColormaps(names, colors);
     underWay = false;
     element('key').hidden = false;
-    const [name, source, target] = about ?? ['Attention, step by step'];
-    element('name').textContent = name;
-    if (scenes) element('about').textContent = 'the numbers are computed in this page';
-    else {
-        document.title = name;
-        element('about').textContent = `translates ${languageName(source) ?? source} to ${languageName(target) ?? target}; the model runs in this page`;
-        const of = { source: ['source', 'source-words'], target: ['own', 'target', 'target-words'] };
-        for (const id of languageName(source) ? of.source : []) element(id).lang = source;
-        for (const id of languageName(target) ? of.target : []) element(id).lang = target;
-        element('model').textContent = textOf('model-summary');
-    }
     ask();
+}
+
+function showRun() {
+    const { name, source, target, summary } = run, language = code => languageName(code) ?? code;
+    element('name').textContent = document.title = name;
+    element('about').textContent = `${hasSource ? `translates ${language(source)} to ${language(target)}` : `continues a text in ${language(target)}`}; the model runs in this page`;
+    element('model').textContent = summary;
+    for (const id of languageName(source) ? ['source', 'source-words'] : []) element(id).lang = source;
+    for (const id of languageName(target) ? ['own', 'target', 'target-words', ...(hasSource ? [] : ['source'])] : []) element(id).lang = target;
+    document.body.classList.add(hasSource ? 'has-source' : 'has-text');
+    if (hasSource) return;
+    element('source').ariaLabel = element('source').placeholder = 'Type the beginning of a text';
+    element('target-words').ariaLabel = 'Words of the text';
 }
 
 function showView(view) {
@@ -101,8 +103,8 @@ function showView(view) {
     const head = keeps ? state.head : bestAlignedHead() ?? (cross.at(-1) ?? view.heads.at(-1))?.name ?? null;
     // An address may name heads and words that are not there.
     const silent = view.heads.filter(other => other.isSilent).map(other => other.name).join();
-    const silentWords = [...view.silent_sources].flatMap((isSilent, i) => (isSilent ? [i + 1] : [])).join();
-    change({ view: viewInWords(view), head, silent, silentWords, cell: null, hover: null, held: null, step: Math.min(state.step, view.target_outputs.length - 1) });
+    const silentWords = [...view.silent_words].flatMap((isSilent, i) => (isSilent ? [i + 1] : [])).join();
+    change({ view: viewInWords(view), head, silent, silentWords, cell: null, hover: null, held: null, step: Math.min(state.step ?? view.given[0], view.target_outputs.length - 1) });
 }
 
 function openAddress() {
@@ -123,6 +125,7 @@ addEventListener('popstate', () => {
 element('source').defaultValue = textOf('opening-sentence');
 setTheme(prefersDark.matches);
 if (scenes) change({ isWalking: true });
+else showRun();
 openAddress();
 worker = startWorker(receive, failed, { model: element('model-data').textContent, snapshots: takeSnapshots(), holdsScenes: scenes !== null });
 element('model-data').remove();

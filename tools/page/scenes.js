@@ -50,6 +50,8 @@ function fillChoice() {
 
 if (scenes) {
     document.body.classList.add('of-scenes');
+    element('name').textContent = 'Attention, step by step';
+    element('about').textContent = 'the numbers are computed in this page';
     element('scene').hidden = false;
     element('scene').append(element('message'));
     element('source-words').setAttribute('aria-label', 'Words with keys');

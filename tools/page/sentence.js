@@ -35,16 +35,32 @@ function showFields() {
     beam.disabled = state.own !== null;
     if (![...beam.options].some(option => Number(option.value) === state.beam))
         beam.append(make('option', { value: state.beam, textContent: `beam ${state.beam}` }));
-    beam.value = state.beam;
+    beam.value = state.seed === null ? state.beam : 'sample';
+    for (const field of SLIDERS) element(field).value = element(`${field}-value`).textContent = state[field];
 }
 
 for (const id of ['source', 'own'])
     onText(element(id), () => {
-        change({ [id]: element(id).value, choice: 0, ...(id === 'source' && { silentWords: '' }) });
+        change({ [id]: element(id).value, choice: 0, ...(id === 'source' && { silentWords: '', step: null }) });
         writeAddressLater();
         ask();
     });
-element('beam').addEventListener('change', () => go({ beam: Number(element('beam').value), choice: 0 }));
+element('beam').addEventListener('change', () => {
+    const { value } = element('beam'), isSample = value === 'sample';
+    go({ beam: isSample ? 1 : Number(value), seed: isSample ? 1 : null, choice: 0 });
+});
+element('another').addEventListener('click', () => go({ seed: state.seed + 1 }));
+always('seed', () => { element('another').hidden = state.seed === null || scenes !== null; });
+
+const SLIDERS = ['temperature', 'length'];
+for (const field of SLIDERS) {
+    element(field).addEventListener('input', () => {
+        change({ [field]: Number(element(field).value) });
+        showFields();
+        writeAddressLater();
+        ask();
+    });
+}
 element('use-own').addEventListener('change', () => {
     const own = element('use-own').checked ? element('own').value || element('target').textContent : null;
     go({ own, choice: 0 });
@@ -95,14 +111,15 @@ function makeWord(side, index, text) {
 function describeWord(word, side, index) {
     const { view } = state, text = (side === 'source' ? view.source_tokens : view.target_outputs)[index];
     const isKnown = (side === 'source' ? view.known_sources : view.known_targets)[index] !== 0;
-    const isSilent = side === 'source' && isSilentWord(index), probability = view.probabilities[index];
+    const isSilent = side === silentSide && isSilentWord(index), probability = view.probabilities[index];
     const end = text === '</s>' ? ', end of the sentence' : '';
     const hasProbability = side === 'target' && !scenes;
     const chance = hasProbability ? `, probability ${probability.toFixed(4)}` : '';
     word.title = `${isolated(text)}${end}${isKnown ? '' : ', not in the vocabulary'}${chance}${isSilent ? ', silent: nothing attends to it' : ''}`;
     word.classList.toggle('unknown', !isKnown);
     word.classList.toggle('silent-word', isSilent);
-    if (side === 'source' && canSilenceWords()) markSilencer(word.nextSibling, isSilent, 'word', ': nothing attends to it');
+    word.classList.toggle('given', side === 'target' && index < view.given[0]);
+    if (side === silentSide && canSilenceWords()) markSilencer(word.nextSibling, isSilent, 'word', ': nothing attends to it');
     if (!hasProbability) return;
     word.style.setProperty('--probability', probability);
     word.querySelector('.probability').textContent = percent(probability, 1);
@@ -110,12 +127,12 @@ function describeWord(word, side, index) {
 
 // Keeps the buttons of words that are the same as before, and with them the focus.
 function showSide(side, texts) {
-    const shown = JSON.stringify([texts, canSilenceWords()]);
+    const shown = JSON.stringify([texts, canSilenceWords(), state.view.before]);
     if (shown !== shownWords[side]) {
         shownWords[side] = shown;
         wordButtons[side] = texts.map((text, i) => makeWord(side, i, text));
         const box = element(`${side}-words`);
-        box.replaceChildren(...wordButtons[side].map((word, i) => (side === 'source' ? withSilencer(word, i) : word)));
+        box.replaceChildren(...wordButtons[side].map((word, i) => (side === silentSide ? withSilencer(word, i) : word)));
         box.dir = directionOf(texts.join(' '));
         stopAt(wordButtons[side], 0);
         points = null; // the lines have other ends
@@ -146,13 +163,14 @@ function lightWords() {
 // ---- the translation, its rivals, and the next word ----
 
 function showTranslations() {
-    const { view } = state, box = element('translations');
+    const { view } = state, box = element('translations'), rivals = state.own === null && view.translations.length > 1 ? view.translations : [];
     element('target').textContent = state.own ?? view.translations[state.choice] ?? '';
     element('target').hidden = state.own !== null;
-    box.hidden = element('translations-title').hidden = state.own !== null || view.translations.length < 2;
-    element('own-score').hidden = state.own === null;
-    element('own-score').textContent = `log-probability ${minus(view.log_probability[0].toFixed(4))}`;
-    replaceChildren(box, ...view.translations.map((text, i) => {
+    box.hidden = element('translations-title').hidden = !rivals.length;
+    const [before] = view.before;
+    element('own-score').hidden = state.own === null && !before;
+    element('own-score').textContent = before ? `of this text, the model reads what follows word ${before}` : `log-probability ${minus(view.log_probability[0].toFixed(4))}`;
+    replaceChildren(box, ...rivals.map((text, i) => {
         const button = make('button', { type: 'button', 'data-test': `translation-${i}`, dir: 'auto' }, text,
             make('span', { className: 'score', textContent: minus(view.scores[i].toFixed(4)) }));
         button.setAttribute('aria-pressed', i === state.choice);
@@ -169,6 +187,8 @@ function makeBar(word, probability, isChosen) {
     return bar;
 }
 
+const LAST_WORDS = 12; // before a step, which are named
+
 // The most probable words of a step, as bars; also the word that stands there, if it is none of these.
 function showNextWords() {
     const { view, step } = state, box = element('next-words');
@@ -179,8 +199,9 @@ function showNextWords() {
         if (word) rows.push(makeBar(word, view.next_probabilities[i], word === chosen));
     }
     if (!rows.some(row => row.classList.contains('chosen'))) rows.push(makeBar(chosen, view.probabilities[step], true));
-    const before = step ? ` and ${quoted(view.target_inputs.slice(1, step + 1).join(' '))}` : '';
-    box.replaceChildren(make('h2', { className: 'subtitle', textContent: `Word ${step + 1}, given the sentence${before}` }), ...rows);
+    const begin = view.before[0] ? 0 : 1, first = Math.max(begin, step - LAST_WORDS + 1), words = view.target_inputs.slice(first, step + 1).join(' ');
+    const before = [hasSource && 'the sentence', words && quoted(first !== 1 ? `… ${words}` : words)].filter(Boolean).join(' and ');
+    box.replaceChildren(make('h2', { className: 'subtitle', textContent: `Word ${view.before[0] + step + 1}${before && ', given '}${before}` }), ...rows);
 }
 
 onChange('view', () => {

@@ -4,10 +4,12 @@
 const state = {
     source: '',       // the sentence
     scene: null,      // in a page of scenes (scenes.js): which one
-    seed: null,       // of the random numbers of the scene; null: its own
+    seed: null,       // of the random numbers of the scene; null: its own. Of the words that are drawn; null: they are searched for
     own: null,        // a translation of the user's own; null: the model translates
     update: null,     // of training, whose parameters translate; null: the learned ones
     beam: 1,          // hypotheses of the search
+    temperature: 1,   // of the probabilities of words
+    length: 24,       // tokens that a language model writes, at most
     choice: 0,        // number of the translation that is shown
     head: null,       // name of the selected head, such as 'cross-2-1'
     silent: '',       // names of the silent heads, in the order of the model, with commas between
@@ -18,7 +20,7 @@ const state = {
     hover: null,      // {side: 'source' or 'target', index}: the word that is lit up
     held: null,       // the word that was clicked: lit up while the pointer is on no other
     cell: null,       // {row, column} of the large map under the pointer
-    step: 0,          // the target word whose alternatives are listed
+    step: null,       // the target word whose alternatives are listed; null, until there is a view: the first one that the model chooses
     view: null,       // what the engine says: see readView
     order: 'layer',   // of the heads in the overview
     isWalking: false, // the steps through the selected head's layer are shown
@@ -137,10 +139,24 @@ function forget(name) {
 const scenes = dataOf('scenes-data');
 const LARGEST_SEED = 4294967295;
 
+// {name, source, target, summary} of a run, with the languages of its texts; null: the page holds scenes.
+const run = dataOf('run-data');
+const hasSource = run?.source !== ''; // false: a language model, whose text is the target
+
+function readSeed(text) {
+    return /^[0-9]{1,10}$/.test(text) && Number(text) <= LARGEST_SEED ? Number(text) : null;
+}
+
+// A number from an address; what is out of the range of its slider is the usual one.
+function readSlider(field, text) {
+    const { min, max } = element(field);
+    return text !== null && Number(text) >= min && Number(text) <= max ? Number(text) : usual[field];
+}
+
 // The fields that the address holds: their names there, and how they are read from its text, which may be anything; null: none.
 const HELD = scenes ? {
     scene: ['scene', text => Math.max(0, scenes.findIndex(({ file }) => file === text)), number => scenes[number].file],
-    seed: ['seed', text => (/^[0-9]{1,10}$/.test(text) && Number(text) <= LARGEST_SEED ? Number(text) : null)],
+    seed: ['seed', readSeed],
     head: ['head', text => text],
     colors: ['colors', text => readColors(text)],
 } : {
@@ -149,6 +165,9 @@ const HELD = scenes ? {
     update: ['update', text => readUpdate(text)],
     beam: ['beam', text => (text >= 1 && text <= 100 ? Math.floor(text) : 1)],
     choice: ['n', text => Number(text) || 0],
+    seed: ['seed', readSeed],
+    temperature: ['temperature', text => readSlider('temperature', text)],
+    length: ['length', text => readSlider('length', text)],
     head: ['head', text => text],
     silent: ['silent', text => text ?? ''],
     silentWords: ['silent-words', text => text ?? ''],
@@ -229,10 +248,12 @@ document.addEventListener('keydown', event => {
 
 const KINDS = ['encoder', 'decoder', 'cross']; // as enum qkv_attention_kind
 
-// The engine's answer with the words of each map: rows are queries, columns are keys. What scenes do not have is empty.
+// The engine's answer with the words of each map: rows are queries, columns are keys. What a page does not have is empty.
+// given: number of target words that the reader gave; before: number of words of the text before those that are shown.
 function readView(answer) {
-    const view = { source_tokens: [], target_outputs: [], translations: [], maps: [], source_words: [], target_words: [], silent_sources: [],
-        known_sources: [], known_targets: [], probabilities: [], ...answer, heads: [] };
+    const view = { source_tokens: [], target_outputs: [], translations: [], maps: [], source_words: [], target_words: [], silent_words: [],
+        known_sources: [], known_targets: [], probabilities: [], given: [0], before: [0], ...answer, heads: [] };
+    if (answer.lines) view.translations = [answer.lines.join('\n')];
     for (let i = 0, offset = 0; i < view.maps.length; i += 5) {
         const [kind, layer, head, rows, columns] = view.maps.subarray(i, i + 5);
         const name = KINDS[kind];

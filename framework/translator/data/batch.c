@@ -51,7 +51,7 @@ void qkv_batch_clear(struct qkv_batch *batch)
 {
     batch->count = batch->source_tokens = batch->target_tokens = 0;
     batch->source_start[0] = batch->target_start[0] = 0;
-    batch->source_masked = NULL;
+    batch->source_masked = batch->target_masked = NULL;
 }
 
 static bool are_ids(struct qkv_ids sentence)
@@ -169,6 +169,7 @@ void qkv_batch_shard(struct qkv_batch *batch, int64_t shard, int64_t shards, str
         .target_start = batch->view_target_start + first,
         .target_length = batch->target_length + first,
         .source_masked = batch->source_masked ? batch->source_masked + source : NULL,
+        .target_masked = batch->target_masked ? batch->target_masked + target : NULL,
     };
 }
 

@@ -85,7 +85,7 @@ static void note(struct model_walk *m, const char *text)
 static int32_t token_id(const struct model_walk *m, enum qkv_stack_id stack, int64_t i)
 {
     if (stack == QKV_STACK_ENCODER) return i < m->pair->source.length ? m->pair->source.ids[i] : QKV_END;
-    return i ? m->pair->target.ids[i - 1] : QKV_BEGIN;
+    return i ? m->pair->target.ids[i - 1] : qkv_pair_first(m->pair);
 }
 
 /* Adds the steps before the first layer of a stack: tokens, embeddings, positions, inputs. `source`: names them source_tokens
@@ -145,12 +145,12 @@ static const char *mask_note(struct model_walk *m, const struct qkv_attention_ru
     return text + (*text == ' ');
 }
 
-/* Sets the mask of `setup`, if there is one: keys that the rule of the layer hides, and masked tokens of the source. rule NULL:
+/* Sets the mask of `setup`, if there is one: keys that the rule of the layer hides, and masked tokens. rule NULL:
  * there is no rule that hides keys. */
 static void set_mask(struct model_walk *m, const struct qkv_attention_rule *rule,
                      struct attention_setup *setup)
 {
-    const bool *masked = m->kind == QKV_ATTENTION_DECODER ? NULL : m->pair->source_masked;
+    const bool *masked = m->kind == QKV_ATTENTION_DECODER ? m->pair->target_masked : m->pair->source_masked;
     int64_t keys = m->key_words.count, queries = m->query_words.count;
     if (!masked && !(rule && (rule->causal || rule->window))) return;
     double *visible = qkv_walk_memory(m->walk, queries * keys, sizeof *visible);

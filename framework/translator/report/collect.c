@@ -124,20 +124,23 @@ enum qkv_status qkv_pair_check_length(const struct qkv_model *model, const struc
                                       : QKV_OK;
 }
 
-/* Joins the masks of the pairs, if there are any, to the mask of the batch; false when memory runs out. */
-static bool mask_sources(struct qkv_attention_collector *collector, int64_t count,
-                         const struct qkv_attention_pair *pairs)
+/* Joins the masks of the sources or the targets of the pairs, if there are any, to that of the batch. False when memory runs
+ * out. */
+static bool join_masks(struct qkv_attention_collector *collector, int64_t count,
+                       const struct qkv_attention_pair *pairs, bool of_target, const bool **joined)
 {
-    struct qkv_batch *batch = &collector->batch;
+    const struct qkv_batch *batch = &collector->batch;
+    const int64_t *start = of_target ? batch->target_start : batch->source_start,
+                  *length = of_target ? batch->target_length : batch->source_length;
     bool *masked = NULL;
     for (int64_t i = 0; i < count; i++) {
-        if (!pairs[i].source_masked) continue;
-        if (!masked) masked = qkv_arena_zeroed(&collector->arena, (size_t)batch->source_tokens);
+        const bool *of_pair = of_target ? pairs[i].target_masked : pairs[i].source_masked;
+        if (!of_pair) continue;
+        if (!masked) masked = qkv_arena_zeroed(&collector->arena, (size_t)start[count]);
         if (!masked) return false;
-        memcpy(masked + batch->source_start[i], pairs[i].source_masked,
-               (size_t)batch->source_length[i] * sizeof *masked);
+        memcpy(masked + start[i], of_pair, (size_t)length[i] * sizeof *masked);
     }
-    batch->source_masked = masked;
+    *joined = masked;
     return true;
 }
 
@@ -162,7 +165,9 @@ static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64
         return QKV_INVALID;
     for (int64_t i = 0; i < count && pairs[0].before; i++)
         batch->target_input[batch->target_start[i]] = *pairs[i].before;
-    if (!mask_sources(collector, count, pairs)) return qkv_no_memory(error);
+    if (!join_masks(collector, count, pairs, false, &batch->source_masked) ||
+        !join_masks(collector, count, pairs, true, &batch->target_masked))
+        return qkv_no_memory(error);
     qkv_batch_shard(&collector->batch, 0, 1, &view);
     collector->trace = (struct qkv_trace){0};
     /* Stops at hidden states unless a pair asks for more: probabilities of target words take most of the time. */
@@ -194,10 +199,14 @@ static bool name_tokens(struct qkv_attention_collector *collector, const struct 
 {
     struct qkv_arena *arena = &collector->arena;
     int64_t length = decoder_input(pair).length;
+    const char *before = pair->before_token ? qkv_token_shown(pair->before_token, arena)
+                         : pair->before     ? "</s>"
+                                            : "<s>";
+    if (!before) return false;
     *report = (struct qkv_attention_report){
         .source = with_special(arena, NULL, pair->source_tokens, pair->source.length, "</s>"),
         .source_length = has_source(collector->model, pair) ? pair->source.length + 1 : 0,
-        .target_input = with_special(arena, pair->before ? "</s>" : "<s>", pair->target_tokens, length, NULL),
+        .target_input = with_special(arena, before, pair->target_tokens, length, NULL),
         .target_output = with_special(arena, NULL, pair->target_tokens, pair->target.length,
                                       is_cut(pair)   ? NULL
                                       : pair->before ? "…"

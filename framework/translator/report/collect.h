@@ -6,6 +6,12 @@
 #include "qkv/corpus.h"
 #include "qkv/run.h"
 
+/* The token that the decoder reads before the target of a pair. */
+static inline int32_t qkv_pair_first(const struct qkv_attention_pair *pair)
+{
+    return pair->before ? *pair->before : QKV_BEGIN;
+}
+
 /* ---- parts of a pass (recorded.c) ---- */
 
 /* A pass whose parts are wanted. A network that is defined by another program may not have recorded them, or with a shape that

@@ -68,6 +68,8 @@ static void add_config(struct block *block, const struct qkv_config *config)
             block->failed = true;
             break;
         }
+        if (!*text)
+            continue; /* the default, also where the key has no effect, as data.src.lang without a source */
         add_text(block, key->path);
         add_text(block, "=");
         add_bytes(block, text, strlen(text) + 1);

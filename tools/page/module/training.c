@@ -133,8 +133,11 @@ int EXPORT(page_begin)(size_t size, double seed)
         return QKV_INVALID;
     }
     qkv_training_plan_epoch(&training);
-    page_translation.run = (struct qkv_run){
-        .config = config, .source = training.source, .target = training.target, .model = training.model};
+    page_translation.run = (struct qkv_run){.config = config,
+                                            .sides = qkv_sides_of(&config.data, &config.model),
+                                            .source = training.source,
+                                            .target = training.target,
+                                            .model = training.model};
     return page_translation_begin();
 }
 

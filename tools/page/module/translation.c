@@ -1,4 +1,5 @@
-/* What the page shows of one sentence: its translations, the probabilities of words, and all attention maps. */
+/* What the page shows of one sentence, or of a text that a language model writes: translations, the probabilities of words, and all
+ * attention maps. */
 #include "page/module/module.h"
 
 #include "core/memory.h"
@@ -7,6 +8,7 @@
 #include "graph/attention_rule.h"
 #include "models/network.h"
 #include "qkv/layers.h"
+#include "report/collect.h"
 #include "run/packed_run.h"
 
 #include <stdlib.h>
@@ -18,6 +20,8 @@ static struct page_translation *const t = &page_translation;
 static struct qkv_model *model;
 static const int32_t *silent; /* numbers of silent tokens, from 0; some may be beyond the sentence */
 static int64_t silent_count;
+
+static struct qkv_sampling_options sampling = {.temperature = 1, .top_p = 1};
 
 enum { NEXT_WORDS = 5 }; /* most probable next words that are listed for each step */
 
@@ -45,8 +49,6 @@ void page_translation_end(void)
 int EXPORT(page_open_model)(size_t size)
 {
     if (qkv_run_unpack(&t->run, (const unsigned char *)page_bytes, size, &page_error)) return QKV_INVALID;
-    const struct qkv_config *config = &t->run.config;
-    page_texts("about", 3, (const char *const[]){config->name, config->data.src.lang, config->data.trg.lang});
     return page_translation_begin();
 }
 
@@ -87,9 +89,18 @@ int EXPORT(page_snapshot)(size_t size)
     return qkv_run_unpack_parameters(&t->run, (const unsigned char *)page_bytes, size, &page_error);
 }
 
-/* ---- silence ---- */
+/* ---- sampling and silence ---- */
 
-/* Silences these heads and tokens of the source in the calls that follow, and no others. The block holds kind, layer and
+/* The temperature of the probabilities that later calls show, and the seed with which they draw words; below 0: they search. */
+int EXPORT(page_sample)(double temperature, double seed)
+{
+    sampling.enabled = seed >= 0;
+    sampling.temperature = temperature;
+    sampling.seed = sampling.enabled ? (uint64_t)seed : 0;
+    return QKV_OK;
+}
+
+/* Silences these heads and tokens of the source, or of a text, in the calls that follow, and no others. The block holds kind, layer and
  * head of each head, then numbers of tokens. What the model or a sentence does not have is left out. */
 int EXPORT(page_silence)(size_t heads_size, size_t words_size)
 {
@@ -106,21 +117,23 @@ int EXPORT(page_silence)(size_t heads_size, size_t words_size)
     return QKV_OK;
 }
 
-/* Whether the attention to the source takes a mask. */
+/* Whether the attention to the source, or to the text, takes a mask. */
 static bool can_silence_words(void)
 {
-    const struct qkv_attention_layers cross = qkv_model_attention(model, QKV_ATTENTION_CROSS, 1);
-    return cross.multi_head || (cross.single_head && cross.single_head->score != QKV_ATTENTION_SCORE_LOCAL_P);
+    const struct qkv_attention_layers layers =
+        qkv_model_attention(model, t->run.sides.has_source ? QKV_ATTENTION_CROSS : QKV_ATTENTION_DECODER, 1);
+    return layers.multi_head ||
+           (layers.single_head && layers.single_head->score != QKV_ATTENTION_SCORE_LOCAL_P);
 }
 
-/* The mask of the sentence; NULL: none of its tokens is silent. */
-static const bool *mask_of(int64_t count)
+/* The mask of `before` tokens and `count` words; NULL: none of them is silent. */
+static const bool *mask_of(int64_t before, int64_t count)
 {
     bool *mask = NULL;
     for (int64_t i = 0; i < silent_count && can_silence_words(); i++) {
         if (silent[i] >= count) continue;
-        if (!mask) mask = page_sure(qkv_arena_zeroed(&t->arena, (size_t)count));
-        mask[silent[i]] = true;
+        if (!mask) mask = page_sure(qkv_arena_zeroed(&t->arena, (size_t)(before + count)));
+        mask[before + silent[i]] = true;
     }
     return mask;
 }
@@ -164,7 +177,8 @@ static void show_maps(const struct qkv_attention_report *report)
         memcpy(maps + i * PAGE_MAP_INTEGERS, integers, sizeof integers);
         is_silent[i] = qkv_model_is_ablated(model, (struct qkv_head){map->kind, map->layer, map->head});
         entropies[i] = page_entropy(map->weights, map->rows, map->columns);
-        copy_map(map, map->kind == QKV_ATTENTION_DECODER ? NULL : t->pair.source_masked, weights);
+        copy_map(map, map->kind == QKV_ATTENTION_DECODER ? t->pair.target_masked : t->pair.source_masked,
+                 weights);
         weights += map->rows * map->columns;
     }
 }
@@ -197,7 +211,32 @@ static const char *word_of(int32_t id)
     return page_sure((char *)qkv_token_shown(qkv_vocabulary_token(&t->run.target, id), &t->arena));
 }
 
-/* Feeds the target token by token and reads the probabilities of what follows. outputs [steps]: ids. */
+/* log sum p^(1 / temperature) over all tokens: with it, p^(1 / temperature) is divided to be a probability again. */
+static double log_divisor(const struct qkv_next_scores *next)
+{
+    double sum = 0;
+    for (int32_t id = 0; id < next->classes; id++)
+        sum += qkv_scalar_exp(qkv_next_log_probability(next, 0, id) / sampling.temperature);
+    return qkv_scalar_log(sum);
+}
+
+static double at_temperature(double log_probability, double divisor)
+{
+    return qkv_scalar_exp(log_probability / sampling.temperature - divisor);
+}
+
+/* Begins a decoding of the source, or of a text. */
+static enum qkv_status start_batch(struct qkv_batch_view *batch)
+{
+    if (qkv_batch_make(&t->batch, 1, t->run.sides.has_source ? &t->pair.source : NULL, NULL, &page_error))
+        return QKV_INVALID;
+    t->batch.source_masked = t->pair.source_masked;
+    t->batch.target_masked = t->pair.target_masked;
+    qkv_batch_shard(&t->batch, 0, 1, batch);
+    return QKV_OK;
+}
+
+/* Feeds the target token by token, and reads the probabilities of what follows. outputs [steps]: ids. */
 static enum qkv_status show_probabilities(int64_t steps, const int32_t *outputs)
 {
     const char **words = page_sure(qkv_arena_zeroed(&t->arena, (size_t)(steps * NEXT_WORDS) * sizeof *words));
@@ -205,12 +244,10 @@ static enum qkv_status show_probabilities(int64_t steps, const int32_t *outputs)
            *log_probability = page_doubles("log_probability", 1),
            *next_probabilities = page_doubles("next_probabilities", steps * NEXT_WORDS);
     struct qkv_batch_view batch;
-    if (qkv_batch_make(&t->batch, 1, &t->pair.source, NULL, &page_error)) return QKV_INVALID;
-    t->batch.source_masked = t->pair.source_masked;
-    qkv_batch_shard(&t->batch, 0, 1, &batch);
-    if (qkv_decoding_start(t->decoding, &batch, 1, steps, true, &page_error)) return QKV_INVALID;
+    if (start_batch(&batch) || qkv_decoding_start(t->decoding, &batch, 1, steps, true, &page_error))
+        return QKV_INVALID;
     const int64_t sentence = 0;
-    int32_t input = QKV_BEGIN;
+    int32_t input = qkv_pair_first(&t->pair);
     for (int64_t step = 0; step < steps; step++) {
         int32_t ids[NEXT_WORDS];
         double values[NEXT_WORDS];
@@ -218,12 +255,12 @@ static enum qkv_status show_probabilities(int64_t steps, const int32_t *outputs)
             qkv_decoding_step(t->decoding, 1, &input, &sentence, &page_error);
         if (!next) return QKV_INVALID;
         int count = best_words(next, ids, values);
-        double value = qkv_next_log_probability(next, 0, outputs[step]);
+        double value = qkv_next_log_probability(next, 0, outputs[step]), divisor = log_divisor(next);
         *log_probability += value;
-        probabilities[step] = qkv_scalar_exp(value);
+        probabilities[step] = at_temperature(value, divisor);
         for (int i = 0; i < NEXT_WORDS; i++) {
             words[step * NEXT_WORDS + i] = i < count ? word_of(ids[i]) : "";
-            if (i < count) next_probabilities[step * NEXT_WORDS + i] = qkv_scalar_exp(values[i]);
+            if (i < count) next_probabilities[step * NEXT_WORDS + i] = at_temperature(values[i], divisor);
         }
         input = outputs[step];
     }
@@ -255,12 +292,9 @@ static const int32_t *show_tokens(const struct qkv_attention_report *report, con
     page_texts("target_outputs", steps, report->target_output);
     number_words("source_words", t->source.tokens.word, pair->source.length, sources);
     number_words("target_words", target_words, pair->target.length, steps);
-    int32_t *known = page_integers("known_sources", sources),
-            *is_silent = page_integers("silent_sources", can_silence_words() ? sources : 0);
-    for (int64_t i = 0; i < sources; i++) {
+    int32_t *known = page_integers("known_sources", sources);
+    for (int64_t i = 0; i < sources; i++)
         known[i] = i == pair->source.length || pair->source.ids[i] != QKV_UNKNOWN;
-        if (pair->source_masked) is_silent[i] = pair->source_masked[i];
-    }
     known = page_integers("known_targets", steps);
     int32_t *outputs = page_sure(qkv_arena_allocate(&t->arena, (size_t)steps * sizeof *outputs));
     for (int64_t i = 0; i < steps; i++) {
@@ -268,6 +302,13 @@ static const int32_t *show_tokens(const struct qkv_attention_report *report, con
         known[i] = outputs[i] != QKV_UNKNOWN;
     }
     return outputs;
+}
+
+/* Shows which of the tokens that can be silent are. masked [count]; NULL: none is. */
+static void show_silence(const bool *masked, int64_t count)
+{
+    int32_t *is_silent = page_integers("silent_words", can_silence_words() ? count : 0);
+    for (int64_t i = 0; masked && i < count; i++) is_silent[i] = masked[i];
 }
 
 /* Shows the pair. target_words [target.length]: the word of each token. */
@@ -280,6 +321,97 @@ static enum qkv_status show(const int64_t *target_words)
     return show_probabilities(report.target_length, outputs);
 }
 
+/* The word of each token of a target that the model has chosen. */
+static const int64_t *words_of(int64_t count, const char *const *tokens)
+{
+    return page_sure((int64_t *)qkv_token_words(&t->run.config.data.trg, count, tokens, &t->arena));
+}
+
+/* ---- the text of a language model ---- */
+
+/* The text under way, after the token before it: <s>, or the </s> of a line before. Arrays in the arena. */
+static struct {
+    int64_t count;
+    int32_t *ids;
+    const char **tokens;
+} text;
+
+static void add_token(void *context, int32_t id)
+{
+    (void)context;
+    text.ids[text.count] = id;
+    text.tokens[text.count++] = qkv_vocabulary_token(&t->run.target, id);
+}
+
+/* Reads the beginning of the text; </s> ends each line of running text but the last. */
+static enum qkv_status read_text(const char *line, const char *end, bool has_lines)
+{
+    const char *stop = has_lines ? memchr(line, '\n', (size_t)(end - line)) : NULL;
+    if (qkv_sentence_encode(&t->target, &t->run.config.data.trg, &t->run.target, line,
+                            (size_t)((stop ? stop : end) - line), &page_error))
+        return QKV_INVALID;
+    for (int64_t i = 0; i < t->target.tokens.count; i++) {
+        add_token(NULL, t->target.ids[i]);
+        text.tokens[text.count - 1] = page_sure(qkv_arena_string(&t->arena, t->target.tokens.token[i]));
+    }
+    if (!stop) return QKV_OK;
+    add_token(NULL, QKV_END);
+    return read_text(stop + 1, end, has_lines);
+}
+
+static void show_lines(void)
+{
+    const char **lines = page_sure(qkv_arena_allocate(&t->arena, (size_t)(text.count + 1) * sizeof *lines));
+    int64_t count = 0, begin = 1;
+    for (int64_t i = 1; i <= text.count; i++) {
+        if (i < text.count && text.ids[i] != QKV_END) continue;
+        lines[count++] =
+            page_sure(qkv_detokenize(&t->run.config.data.trg, i - begin, text.tokens + begin, &t->arena));
+        begin = i + 1;
+    }
+    page_texts("lines", count, lines);
+}
+
+/* Continues the text of the block by at most `length` tokens, and shows as much of its end as the model reads (qkv_complete). */
+static enum qkv_status write_text(size_t size, int64_t length)
+{
+    const struct qkv_data_config *data = &t->run.config.data;
+    const bool runs_on = t->run.sides.runs_on;
+    const int64_t positions = t->decoding->max_length, room = (int64_t)size + 2 + length,
+                  window = data->context < positions ? data->context : positions;
+    qkv_arena_reset(&t->arena);
+    text.count = 0;
+    text.ids = page_sure(qkv_arena_allocate(&t->arena, (size_t)room * sizeof *text.ids));
+    text.tokens = page_sure(qkv_arena_allocate(&t->arena, (size_t)room * sizeof *text.tokens));
+    add_token(NULL, runs_on ? QKV_END : QKV_BEGIN);
+    if (read_text(page_bytes, page_bytes + size, runs_on)) return QKV_INVALID;
+    const int64_t given = text.count;
+    const bool *masked = mask_of(1, given - 1 + length);
+    const struct qkv_completion completion = {.model = model,
+                                              .runs_on = runs_on,
+                                              .window = window,
+                                              .max_length = length,
+                                              .sampling = sampling,
+                                              .masked = masked,
+                                              .token = add_token};
+    if (qkv_complete(&completion, (struct qkv_ids){given - 1, text.ids + 1}, &page_error)) return QKV_INVALID;
+    int64_t begin = runs_on && given >= window ? given - window / 2 : 0;
+    while (runs_on && text.count - begin > window) begin += window - window / 2;
+    t->pair = (struct qkv_attention_pair){
+        .target = {text.count - begin - 1, text.ids + begin + 1},
+        .target_tokens = text.tokens + begin + 1,
+        .target_masked = masked ? masked + begin : NULL,
+        .unfinished = text.count - given == length || text.count >= positions,
+        .before = runs_on ? text.ids + begin : NULL,
+        .before_token = runs_on ? text.tokens[begin] : NULL,
+    };
+    *page_integers("before", 1) = (int32_t)begin;
+    *page_integers("given", 1) = (int32_t)(given > begin ? given - begin - 1 : 0);
+    show_silence(masked ? masked + 1 : NULL, text.count - 1);
+    show_lines();
+    return show(words_of(t->pair.target.length, t->pair.target_tokens));
+}
+
 /* Begins the pair with a source sentence. */
 static enum qkv_status read_source(const char *text, size_t size)
 {
@@ -288,7 +420,8 @@ static enum qkv_status read_source(const char *text, size_t size)
     qkv_arena_reset(&t->arena);
     t->pair = (struct qkv_attention_pair){.source = {t->source.tokens.count, t->source.ids},
                                           .source_tokens = t->source.tokens.token,
-                                          .source_masked = mask_of(t->source.tokens.count + 1)};
+                                          .source_masked = mask_of(0, t->source.tokens.count + 1)};
+    show_silence(t->pair.source_masked, t->source.tokens.count + 1);
     return QKV_OK;
 }
 
@@ -315,27 +448,26 @@ static int64_t show_translations(int64_t capacity)
 }
 
 /* Translates a sentence by greedy search (`beam_size` 1) or beam search, with as many translations as hypotheses, and shows one
- * of them, from 0: its score is a log-probability / length penalty. */
-int EXPORT(page_translate)(size_t size, int beam_size, int number)
+ * of them, from 0: its score is a log-probability / length penalty. A language model writes `length` tokens after the block. */
+int EXPORT(page_translate)(size_t size, int beam_size, int number, int length)
 {
     struct qkv_search_options options = qkv_search_options_from_config(&t->run.config.testing);
-    options.beam_size = options.n_best = beam_size;
+    options.beam_size = options.n_best = sampling.enabled ? 1 : beam_size;
     options.skip_scores = false;
+    options.sampling = sampling;
+    options.numbers = (const int64_t[]){1}; /* as the first line of `qkv translate` */
     struct qkv_batch_view batch;
-    if (read_source(page_bytes, size) || qkv_batch_make(&t->batch, 1, &t->pair.source, NULL, &page_error))
+    if (!t->run.sides.has_source) return write_text(size, length);
+    if (read_source(page_bytes, size) || start_batch(&batch) ||
+        qkv_search(t->decoding, &batch, &options, &t->translations, &page_error))
         return QKV_INVALID;
-    t->batch.source_masked = t->pair.source_masked;
-    qkv_batch_shard(&t->batch, 0, 1, &batch);
-    if (qkv_search(t->decoding, &batch, &options, &t->translations, &page_error)) return QKV_INVALID;
-    if (number < 0 || number >= show_translations(beam_size))
+    if (number < 0 || number >= show_translations(options.n_best))
         return qkv_error_set(&page_error, "there is no translation %d", number + 1);
     const struct qkv_hypothesis *hypothesis = &t->translations.best[number];
     t->pair.target = (struct qkv_ids){hypothesis->length, hypothesis->ids};
     t->pair.target_tokens = tokens_of(hypothesis);
     t->pair.unfinished = !hypothesis->finished;
-    const int64_t *words =
-        qkv_token_words(&t->run.config.data.trg, hypothesis->length, t->pair.target_tokens, &t->arena);
-    return words ? show(words) : qkv_error_set(&page_error, "out of memory");
+    return show(words_of(hypothesis->length, t->pair.target_tokens));
 }
 
 /* Shows a translation that is given, in place of one that is searched for. It follows the source in the block. */

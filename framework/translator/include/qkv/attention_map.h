@@ -261,11 +261,13 @@ struct qkv_attention_pair {
     /* The translation was cut before </s> (qkv_hypothesis.finished is false): the decoder outputs its last token, but does
      * not read it */
     bool unfinished;
-    /* [source.length + 1], with </s>: tokens that attention must ignore; NULL: none */
-    const bool *source_masked;
+    /* Tokens that attention must ignore; NULL: none. [source.length + 1], with </s>; of self-attention of the decoder,
+     * [target.length + 1] that it reads */
+    const bool *source_masked, *target_masked;
     /* Of running text, whose pairs have no source_tokens: the token before the target, </s> at the beginning, which the decoder
      * reads first; NULL: <s>. All pairs of a call have one, or none */
     const int32_t *before;
+    const char *before_token; /* its text; NULL: </s> */
     /* Of the target: the report also has the probabilities of the next tokens; after running text, which goes on, the last one
      * is the most probable. NULL: it does not */
     const struct qkv_vocabulary *vocabulary;

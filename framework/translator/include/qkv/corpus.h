@@ -345,6 +345,9 @@ struct qkv_batch {
     /* [Ns]: true for source tokens that attention must ignore, in the caller's memory; NULL: none. Filling the batch sets
      * it to NULL */
     const bool *source_masked;
+    /* Likewise for self-attention of the decoder, [Nt] tokens of target_input. For decoding, which has no target side: the
+     * tokens of each hypothesis, as many as it may have */
+    const bool *target_masked;
     /* private */
     /* [B]: offset of each sentence from the first token of its shard; views point into it */
     int64_t *view_source_start, *view_target_start;
@@ -364,6 +367,7 @@ struct qkv_batch_view {
     const int32_t *target_input, *target_output;
     const int64_t *target_start, *target_length; /* [count] */
     const bool *source_masked;                   /* [source_tokens]; NULL: nothing is masked */
+    const bool *target_masked;                   /* [target_tokens], see above; NULL: nothing is masked */
 };
 
 /* A sentence given by its ids, without <s> and </s>. */

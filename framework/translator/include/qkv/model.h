@@ -654,6 +654,8 @@ struct qkv_completion {
     int64_t window;
     int64_t max_length; /* tokens to write at most */
     struct qkv_sampling_options sampling;
+    /* [1 + prompt + max_length]: tokens of the text, after the one before it, that attention must ignore; NULL: none */
+    const bool *masked;
     int64_t number; /* of the text: each has samples of its own; from 0 to 2^20 - 1 */
     /* Called for each token as it is chosen */
     void (*token)(void *context, int32_t id);
