@@ -2,8 +2,10 @@
  * have a writer for only one of them; and rendering: defaults, checks, files. */
 #include "core/file.h"
 #include "core/memory.h"
-#include "draw/heatmap.h"
+#include "core/numbers.h"
 #include "report/explanation.h"
+
+#include <math.h>
 
 #define FORMAT(name) &qkv_writer_##name,
 static const struct qkv_format_writer *const writers[] = {
@@ -71,7 +73,12 @@ double qkv_report_color_maximum(const struct format_job *job, double *tick)
         for (int64_t i = 0; i < map->rows * map->columns; i++)
             if (map->weights[i] > largest) largest = map->weights[i];
     }
-    return qkv_heatmap_maximum(job->options.maximum, largest, tick);
+    double end = job->options.maximum > 0 ? job->options.maximum : largest;
+    if (!(end > 0) || !isfinite(end)) end = 1;
+    double step = end / 5, power = qkv_scalar_power(10, floor(qkv_scalar_log10(step) + 1e-9)),
+           digit = step / power; /* 1 to 10 */
+    *tick = power * (digit < 1 + 1e-9 ? 1 : digit < 2 + 1e-9 ? 2 : digit < 5 + 1e-9 ? 5 : 10);
+    return job->options.maximum > 0 ? end : *tick * ceil(end / *tick - 1e-9);
 }
 
 /* ---- conversion ---- */

@@ -1,4 +1,6 @@
-/* Figures of heat maps: the positions of their parts, and drawing.
+/* Draws attention maps as a figure of heat maps, as vector graphics or pixels. Maps (panels) are arranged in lines, share the
+ * labels of their rows and columns, and have one colour bar. Cells that a rule hides are hatched. In a figure of many cells,
+ * colours are rounded and cells have no tooltips, because the file would otherwise have several megabytes.
  *
  *     title, in lines
  *     subtitle
@@ -10,12 +12,12 @@
  *               column labels      column labels
  *                          columns
  */
-#include "draw/heatmap.h"
-
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "core/text.h"
+#include "draw/picture.h"
 #include "graph/attention_rule.h"
+#include "report/writer.h"
 
 #include <math.h>
 #include <utf8proc.h>
@@ -44,29 +46,36 @@ enum { MAX_STROKES = 64 }; /* of a line of the hatching */
 
 enum { MAX_TITLE_LINES = 4 };
 
+/* Maximal number of panels in a line: heads of one layer, or layers if each has only one map. */
+enum { MAX_HEADS = 16, MAX_LAYERS = 4 };
+
 /* ---- positions ---- */
 
-/* One axis of a group. */
+/* One axis of the maps of a kind of attention. */
 struct axis {
-    const char **labels; /* cut to fit */
-    double width;        /* of the longest label */
+    const char *name;
+    const char **labels; /* [count]: cut to fit */
+    int64_t count;
+    double width; /* of the longest label */
 };
 
-struct group_layout {
+/* The axes that all maps of a kind share; without rows: there are no such maps. */
+struct axes {
     struct axis rows, columns;
     double angle;        /* of the column labels: 0, -45 or -90 */
     double label_height; /* of the column labels, which are below the cells */
 };
 
-/* Panels side by side: first .. end - 1, all of one group. */
+/* Panels side by side: first .. end - 1, all of one kind. */
 struct line {
     int64_t first, end;
     double top;      /* of the cells */
-    bool ends_block; /* the next line belongs to another group, or there is none */
+    bool ends_block; /* the next line belongs to another kind, or there is none */
 };
 
 struct layout {
-    struct group_layout *groups;
+    struct axes axes[QKV_ATTENTION_KINDS];
+    const char **panel_titles; /* [map_count]; not drawn if there is only one map */
     struct line *lines;
     int64_t line_count;
     const char **title;
@@ -76,19 +85,32 @@ struct layout {
     double cell, font;    /* side of a cell, size of labels */
     double pitch;         /* from one panel of a line to the next */
     double left;          /* of the first panel of each line */
-    double label_width;   /* of the widest row label of any group */
+    double label_width;   /* of the widest row label of any kind */
     double bar_left, bar_height;
     double width, height;
 };
 
-static bool read_axis(struct axis *axis, const struct heatmap *heatmap, const struct heatmap_axis *from,
-                      double font)
+struct figure {
+    const struct format_job *job;
+    const struct qkv_attention_report *report;
+    struct canvas *canvas;
+    double maximum, tick; /* of the colour bar */
+    struct layout layout;
+    struct cell_run *runs; /* NULL: cells are drawn one by one */
+};
+
+static const struct axes *axes_of(const struct figure *figure, int64_t panel)
 {
-    *axis = (struct axis){0};
-    axis->labels = qkv_arena_array(heatmap->arena, from->count, sizeof *axis->labels);
-    for (int64_t i = 0; axis->labels && i < from->count; i++) {
-        const char *label = qkv_display_token(heatmap->arena, from->labels[i]);
-        axis->labels[i] = qkv_display_cut(heatmap->arena, label, font, LONGEST_LABEL);
+    return &figure->layout.axes[figure->report->maps[panel].kind];
+}
+
+static bool read_axis(struct axis *axis, struct qkv_arena *arena, const char *name, const char *const *tokens,
+                      int64_t count, double font)
+{
+    *axis = (struct axis){.name = name, .count = count};
+    axis->labels = qkv_arena_array(arena, count, sizeof *axis->labels);
+    for (int64_t i = 0; axis->labels && i < count; i++) {
+        axis->labels[i] = qkv_display_cut(arena, qkv_display_token(arena, tokens[i]), font, LONGEST_LABEL);
         if (!axis->labels[i]) return false;
         axis->width = fmax(axis->width, qkv_display_width(axis->labels[i], font));
     }
@@ -97,52 +119,69 @@ static bool read_axis(struct axis *axis, const struct heatmap *heatmap, const st
 
 /* Chooses the side of a cell: larger for a single panel, and large enough for a number if cells have one.
  * It is always an integer, so that edges are sharp. */
-static void choose_cell(struct layout *layout, const struct heatmap *heatmap)
+static void choose_cell(struct figure *figure)
 {
+    struct layout *layout = &figure->layout;
     int64_t longest = 1;
-    for (int g = 0; g < heatmap->group_count; g++) {
-        if (heatmap->groups[g].rows.count > longest) longest = heatmap->groups[g].rows.count;
-        if (heatmap->groups[g].columns.count > longest) longest = heatmap->groups[g].columns.count;
+    for (int64_t i = 0; i < figure->report->map_count; i++) {
+        if (figure->report->maps[i].rows > longest) longest = figure->report->maps[i].rows;
+        if (figure->report->maps[i].columns > longest) longest = figure->report->maps[i].columns;
     }
     double extent = layout->single ? 640 : 260, min = layout->single ? 15 : 13,
            max = layout->single ? 38 : 28;
     layout->cell = floor(fmin(fmax(extent / (double)longest, min), max));
-    if (heatmap->annotate) layout->cell = fmax(layout->cell, 34);
+    if (figure->job->options.annotate) layout->cell = fmax(layout->cell, 34);
     layout->font = fmin(fmax(layout->cell * 0.62, 8.5), 13);
 }
 
-static bool read_group(struct layout *layout, const struct heatmap *heatmap, int index)
+/* Reads the axes of the kind of a map. */
+static bool read_axes(struct figure *figure, const struct qkv_attention_map *map)
 {
-    struct group_layout *group = &layout->groups[index];
-    if (!read_axis(&group->rows, heatmap, &heatmap->groups[index].rows, layout->font) ||
-        !read_axis(&group->columns, heatmap, &heatmap->groups[index].columns, layout->font))
+    const struct qkv_attention_report *report = figure->report;
+    struct layout *layout = &figure->layout;
+    struct axes *axes = &layout->axes[map->kind];
+    struct qkv_arena *arena = figure->job->arena;
+    bool cross = map->kind == QKV_ATTENTION_CROSS;
+    const char *row = cross ? "target (output)" : "query", *column = cross ? "source" : "key";
+    if (axes->rows.count) return true; /* those of an earlier map */
+    if (!read_axis(&axes->rows, arena, report->row_axis ? report->row_axis : row,
+                   qkv_attention_row_tokens(report, map->kind), map->rows, layout->font) ||
+        !read_axis(&axes->columns, arena, report->column_axis ? report->column_axis : column,
+                   qkv_attention_column_tokens(report, map->kind), map->columns, layout->font))
         return false;
-    double width = group->columns.width;
+    double width = axes->columns.width;
     if (width <= layout->cell - 2) {
-        group->angle = 0;
-        group->label_height = layout->font;
+        axes->angle = 0;
+        axes->label_height = layout->font;
     } else if (layout->cell >= 16) { /* in smaller cells, slanted labels of columns would touch */
-        group->angle = -45;
-        group->label_height = (width + layout->font / 2) * SINE;
+        axes->angle = -45;
+        axes->label_height = (width + layout->font / 2) * SINE;
     } else {
-        group->angle = -90;
-        group->label_height = width;
+        axes->angle = -90;
+        axes->label_height = width;
     }
     return true;
 }
 
-static bool break_lines(struct layout *layout, const struct heatmap *heatmap)
+/* Puts the heads of each layer into a line; all layers into one line if each layer has only one map. */
+static bool break_lines(struct figure *figure)
 {
-    const struct heatmap_panel *panels = heatmap->panels;
-    int64_t count = heatmap->panel_count;
-    layout->lines = qkv_arena_array(heatmap->arena, count, sizeof *layout->lines);
+    const struct qkv_attention_map *maps = figure->report->maps;
+    struct layout *layout = &figure->layout;
+    int64_t count = figure->report->map_count;
+    layout->lines = qkv_arena_array(figure->job->arena, count, sizeof *layout->lines);
     if (!layout->lines) return false;
+    bool line_per_layer = false;
+    for (int64_t i = 1; i < count; i++)
+        line_per_layer =
+            line_per_layer || (maps[i].kind == maps[i - 1].kind && maps[i].layer == maps[i - 1].layer);
+    int64_t most = line_per_layer ? MAX_HEADS : MAX_LAYERS;
     for (int64_t first = 0, end; first < count; first = end) {
         end = first + 1;
-        while (end < count && panels[end].group == panels[first].group &&
-               panels[end].line == panels[first].line)
+        while (end < count && maps[end].kind == maps[first].kind &&
+               (!line_per_layer || maps[end].layer == maps[first].layer))
             end++;
-        int64_t lines = (end - first + heatmap->per_line - 1) / heatmap->per_line;
+        int64_t lines = (end - first + most - 1) / most;
         int64_t per_line = (end - first + lines - 1) / lines;
         for (int64_t at = first; at < end; at += per_line)
             layout->lines[layout->line_count++] =
@@ -151,31 +190,30 @@ static bool break_lines(struct layout *layout, const struct heatmap *heatmap)
     for (int64_t i = 0; i < layout->line_count; i++)
         layout->lines[i].ends_block =
             i + 1 == layout->line_count ||
-            panels[layout->lines[i].first].group != panels[layout->lines[i + 1].first].group;
+            maps[layout->lines[i].first].kind != maps[layout->lines[i + 1].first].kind;
     return true;
 }
 
 /* Sets the horizontal positions. The pitch is at least the width of a panel and of its title; left
  * of the first panel there is space for row labels and for slanted labels of columns, whose lower
  * ends reach to the left. */
-static void place_columns(struct layout *layout, const struct heatmap *heatmap)
+static void place_columns(struct figure *figure)
 {
+    struct layout *layout = &figure->layout;
     double left = 0, panel = 0, labels = 0;
     int64_t max = 1;
-    for (int g = 0; g < heatmap->group_count; g++) {
-        const struct group_layout *group = &layout->groups[g];
-        int64_t columns = heatmap->groups[g].columns.count;
-        panel = fmax(panel, layout->cell * (double)columns);
-        labels = fmax(labels, group->rows.width);
-        for (int64_t c = 0; group->angle < 0 && group->angle > -90 && c < columns; c++)
-            left = fmax(left, qkv_display_width(group->columns.labels[c], layout->font) * SINE -
+    for (const struct axes *axes = layout->axes; axes < layout->axes + QKV_ATTENTION_KINDS; axes++) {
+        panel = fmax(panel, layout->cell * (double)axes->columns.count);
+        labels = fmax(labels, axes->rows.width);
+        for (int64_t c = 0; axes->angle < 0 && axes->angle > -90 && c < axes->columns.count; c++)
+            left = fmax(left, qkv_display_width(axes->columns.labels[c], layout->font) * SINE -
                                   layout->cell * ((double)c + 0.5));
     }
     for (int64_t i = 0; i < layout->line_count; i++)
         if (layout->lines[i].end - layout->lines[i].first > max)
             max = layout->lines[i].end - layout->lines[i].first;
-    for (int64_t i = 0; !layout->single && i < heatmap->panel_count; i++)
-        panel = fmax(panel, qkv_display_width(heatmap->panels[i].title, SMALL_SIZE));
+    for (int64_t i = 0; !layout->single && i < figure->report->map_count; i++)
+        panel = fmax(panel, qkv_display_width(layout->panel_titles[i], SMALL_SIZE));
     layout->pitch = ceil(panel + GAP);
     layout->left = ceil(MARGIN + fmax(AXIS + labels + LABEL_GAP, left));
     layout->label_width = labels;
@@ -203,17 +241,19 @@ static const char *line_end(const char *text, double width)
     return last_break ? last_break : end;
 }
 
-static bool break_title(struct layout *layout, const struct heatmap *heatmap)
+static bool break_title(struct figure *figure)
 {
-    const char *rest = heatmap->title ? qkv_display_line(heatmap->arena, heatmap->title) : "";
+    struct layout *layout = &figure->layout;
+    struct qkv_arena *arena = figure->job->arena;
+    const char *rest = figure->report->title ? qkv_display_line(arena, figure->report->title) : "";
     double width = layout->width - 2 * MARGIN;
-    layout->title = qkv_arena_allocate(heatmap->arena, MAX_TITLE_LINES * sizeof *layout->title);
+    layout->title = qkv_arena_allocate(arena, MAX_TITLE_LINES * sizeof *layout->title);
     if (!rest || !layout->title) return false;
     while (*rest && layout->title_count < MAX_TITLE_LINES) {
         const char *end = line_end(rest, width);
         bool last = layout->title_count == MAX_TITLE_LINES - 1 && *end;
-        const char *line = last ? qkv_display_cut(heatmap->arena, rest, 1.06 * TITLE_SIZE, width)
-                                : qkv_arena_format(heatmap->arena, "%.*s", (int)(end - rest), rest);
+        const char *line = last ? qkv_display_cut(arena, rest, 1.06 * TITLE_SIZE, width)
+                                : qkv_arena_format(arena, "%.*s", (int)(end - rest), rest);
         if (!line) return false;
         layout->title[layout->title_count++] = line;
         rest = end;
@@ -221,62 +261,78 @@ static bool break_title(struct layout *layout, const struct heatmap *heatmap)
     return true;
 }
 
-static bool read_subtitle(struct layout *layout, const struct heatmap *heatmap)
+/* Names the panels, and sets the subtitle: what is shown (report->name or the kind of attention), and the model. A report with
+ * maps of several kinds names them in the titles of the panels; without a model it has no subtitle. False if memory runs
+ * out. */
+static bool name_panels(struct figure *figure)
 {
-    if (!heatmap->subtitle) return true;
-    const char *line = qkv_display_line(heatmap->arena, heatmap->subtitle);
-    if (line) line = qkv_display_cut(heatmap->arena, line, SMALL_SIZE, layout->width - 2 * MARGIN);
-    layout->subtitle = line;
-    return line;
+    const struct qkv_attention_report *report = figure->report;
+    struct qkv_arena *arena = figure->job->arena;
+    struct layout *layout = &figure->layout;
+    bool mixed = report->maps[0].kind != report->maps[report->map_count - 1].kind;
+    layout->panel_titles = qkv_arena_array(arena, report->map_count, sizeof *layout->panel_titles);
+    if (!layout->panel_titles) return false;
+    for (int64_t i = 0; i < report->map_count; i++) {
+        layout->panel_titles[i] = qkv_report_map_title(arena, &report->maps[i], mixed);
+        if (!layout->panel_titles[i]) return false;
+    }
+    const char *name = report->name;
+    if (report->map_count == 1)
+        name = qkv_report_map_title(arena, &report->maps[0], true);
+    else if (!name && !mixed)
+        name = qkv_arena_format(arena, "%s attention", qkv_attention_kind_name(report->maps[0].kind));
+    layout->subtitle = name && report->model ? qkv_arena_format(arena, "%s · %s", name, report->model)
+                       : name                ? name
+                                             : report->model;
+    if (!layout->subtitle) return mixed && !report->model;
+    layout->subtitle = qkv_display_line(arena, layout->subtitle);
+    return layout->subtitle;
 }
 
-static void place_lines(struct layout *layout, const struct heatmap *heatmap)
+static void place_lines(struct figure *figure)
 {
+    struct layout *layout = &figure->layout;
     double y = MARGIN + TITLE_PITCH * (double)layout->title_count;
     if (layout->subtitle) y += 18;
     if (layout->title_count || layout->subtitle) y += 10;
     for (int64_t i = 0; i < layout->line_count; i++) {
         struct line *line = &layout->lines[i];
-        int group = heatmap->panels[line->first].group;
+        const struct axes *axes = axes_of(figure, line->first);
         if (!layout->single) y += 20;
         line->top = ceil(y);
-        y = line->top + layout->cell * (double)heatmap->groups[group].rows.count;
+        y = line->top + layout->cell * (double)axes->rows.count;
         layout->bar_height = fmin(y - layout->lines[0].top, 360);
-        y += LABEL_GAP + layout->groups[group].label_height + 8;
+        y += LABEL_GAP + axes->label_height + 8;
         if (line->ends_block) y += AXIS;
     }
     layout->height = ceil(y + MARGIN - 8);
 }
 
-/* Computes the layout, in the arena of the heat map. False if memory runs out. */
-static bool compute_layout(struct layout *layout, const struct heatmap *heatmap)
+/* Computes the layout. False if memory runs out. */
+static bool compute_layout(struct figure *figure)
 {
-    *layout = (struct layout){.single = heatmap->panel_count == 1};
-    layout->groups = qkv_arena_array(heatmap->arena, heatmap->group_count, sizeof *layout->groups);
-    if (!layout->groups) return false;
-    choose_cell(layout, heatmap);
-    for (int g = 0; g < heatmap->group_count; g++)
-        if (!read_group(layout, heatmap, g)) return false;
-    if (!break_lines(layout, heatmap)) return false;
-    place_columns(layout, heatmap);
-    if (!break_title(layout, heatmap) || !read_subtitle(layout, heatmap)) return false;
-    place_lines(layout, heatmap);
+    const struct qkv_attention_report *report = figure->report;
+    struct layout *layout = &figure->layout;
+    layout->single = report->map_count == 1;
+    choose_cell(figure);
+    for (int64_t i = 0; i < report->map_count; i++)
+        if (!read_axes(figure, &report->maps[i])) return false;
+    if (!break_lines(figure) || !name_panels(figure)) return false;
+    place_columns(figure);
+    if (!break_title(figure)) return false;
+    double width = layout->width - 2 * MARGIN;
+    if (layout->subtitle)
+        layout->subtitle = qkv_display_cut(figure->job->arena, layout->subtitle, SMALL_SIZE, width);
+    place_lines(figure);
     return true;
 }
 
 /* ---- drawing ---- */
 
-struct figure {
-    const struct heatmap *heatmap;
-    struct canvas *canvas;
-    struct layout layout;
-    struct cell_run *runs; /* NULL: cells are drawn one by one */
-};
-
 static uint32_t color_of(const struct figure *figure, double value)
 {
     uint32_t color = 0;
-    qkv_colormap_color(figure->heatmap->colormap, value / figure->heatmap->maximum, &color);
+    qkv_colormap_color(figure->job->options.colormap, value / figure->maximum, &color);
     return color;
 }
 
@@ -302,14 +358,14 @@ static void draw_heading(const struct figure *figure)
 
 /* The cells of one panel. */
 struct grid {
-    const struct heatmap_panel *panel;
+    const struct qkv_attention_map *map;
     double left, top;
     int64_t rows, columns;
 };
 
 static struct qkv_visible_keys visible_in(const struct grid *grid, int64_t row)
 {
-    const struct qkv_attention_rule *rule = grid->panel->rule;
+    const struct qkv_attention_rule *rule = grid->map->rule;
     if (!rule) return (struct qkv_visible_keys){0, 0, grid->columns};
     return qkv_attention_visible(rule, grid->columns - grid->rows + row, grid->columns);
 }
@@ -361,16 +417,16 @@ static void draw_ground(const struct figure *figure, const struct grid *grid)
 
 static void draw_cell(const struct figure *figure, const struct grid *grid, int64_t row, int64_t column)
 {
-    const struct group_layout *labels = &figure->layout.groups[grid->panel->group];
+    const struct axes *axes = &figure->layout.axes[grid->map->kind];
     double cell = figure->layout.cell, x = grid->left + cell * (double)column,
-           y = grid->top + cell * (double)row, value = grid->panel->values[row * grid->columns + column];
+           y = grid->top + cell * (double)row, value = grid->map->weights[row * grid->columns + column];
     uint32_t color = color_of(figure, value);
     char number[32], tooltip[512];
     qkv_display_number(number, fmin(fmax(value, 0), 99), 2);
-    snprintf(tooltip, sizeof tooltip, "%s → %s: %s", labels->rows.labels[row], labels->columns.labels[column],
+    snprintf(tooltip, sizeof tooltip, "%s → %s: %s", axes->rows.labels[row], axes->columns.labels[column],
              number);
     figure->canvas->rectangle(figure->canvas, x, y, cell, cell, color, tooltip);
-    if (figure->heatmap->annotate && value >= MIN_NUMBER)
+    if (figure->job->options.annotate && value >= MIN_NUMBER)
         draw_text(figure, x + cell / 2, y + cell / 2, number,
                   (struct text_style){.size = 10, .anchor = ANCHOR_MIDDLE, .color = qkv_readable_ink(color)});
 }
@@ -378,7 +434,7 @@ static void draw_cell(const struct figure *figure, const struct grid *grid, int6
 /* The colour level of a cell, 0 .. LEVELS. */
 static int level_of(const struct figure *figure, const struct grid *grid, int64_t row, int64_t column)
 {
-    double share = grid->panel->values[row * grid->columns + column] / figure->heatmap->maximum;
+    double share = grid->map->weights[row * grid->columns + column] / figure->maximum;
     return share > 0 ? (int)(fmin(share, 1) * LEVELS + 0.5) : 0;
 }
 
@@ -403,7 +459,7 @@ static void draw_cells(const struct figure *figure, const struct grid *grid)
     for (int level = 1; figure->runs && level <= LEVELS; level++) {
         int64_t count = find_runs(figure, grid, level, figure->runs);
         figure->canvas->runs(figure->canvas, grid->left, grid->top, figure->layout.cell, figure->runs, count,
-                             color_of(figure, figure->heatmap->maximum * level / LEVELS));
+                             color_of(figure, figure->maximum * level / LEVELS));
     }
     for (int64_t row = 0; row < grid->rows && !figure->runs; row++) {
         struct qkv_visible_keys seen = visible_in(grid, row);
@@ -416,54 +472,50 @@ static void draw_cells(const struct figure *figure, const struct grid *grid)
  * memory runs out. */
 static bool choose_runs(struct figure *figure)
 {
-    const struct heatmap *heatmap = figure->heatmap;
     int64_t cells = 0, max = 0;
-    for (int64_t i = 0; i < heatmap->panel_count; i++) {
-        const struct heatmap_group *group = &heatmap->groups[heatmap->panels[i].group];
-        int64_t count = group->rows.count * group->columns.count;
+    for (int64_t i = 0; i < figure->report->map_count; i++) {
+        int64_t count = figure->report->maps[i].rows * figure->report->maps[i].columns;
         cells += count;
         if (count > max) max = count;
     }
-    if (cells <= MAX_CELLS || heatmap->annotate) return true;
-    figure->runs = qkv_arena_array(heatmap->arena, max, sizeof *figure->runs);
+    if (cells <= MAX_CELLS || figure->job->options.annotate) return true;
+    figure->runs = qkv_arena_array(figure->job->arena, max, sizeof *figure->runs);
     return figure->runs;
 }
 
 /* ---- labels ---- */
 
-static void draw_row_labels(const struct figure *figure, const struct line *line, int group)
+static void draw_row_labels(const struct figure *figure, const struct line *line, const struct axis *rows)
 {
     const struct layout *layout = &figure->layout;
-    for (int64_t r = 0; r < figure->heatmap->groups[group].rows.count; r++)
+    for (int64_t r = 0; r < rows->count; r++)
         draw_text(figure, layout->left - LABEL_GAP, line->top + layout->cell * ((double)r + 0.5),
-                  layout->groups[group].rows.labels[r],
+                  rows->labels[r],
                   (struct text_style){.size = layout->font, .anchor = ANCHOR_END, .color = ink});
 }
 
-static void draw_column_labels(const struct figure *figure, int group, double left, double bottom)
+static void draw_column_labels(const struct figure *figure, const struct axes *axes, double left,
+                               double bottom)
 {
     const struct layout *layout = &figure->layout;
-    const struct group_layout *labels = &layout->groups[group];
-    bool level = labels->angle == 0;
-    for (int64_t c = 0; c < figure->heatmap->groups[group].columns.count; c++)
+    bool level = axes->angle == 0;
+    for (int64_t c = 0; c < axes->columns.count; c++)
         draw_text(figure, left + layout->cell * ((double)c + 0.5),
-                  bottom + LABEL_GAP + (level ? layout->font / 2 : 0), labels->columns.labels[c],
+                  bottom + LABEL_GAP + (level ? layout->font / 2 : 0), axes->columns.labels[c],
                   (struct text_style){.size = layout->font,
                                       .anchor = level ? ANCHOR_MIDDLE : ANCHOR_END,
-                                      .angle = labels->angle,
+                                      .angle = axes->angle,
                                       .color = ink});
 }
 
-/* Draws the names of both axes once for a block: adjacent lines of one group. */
-static void draw_axis_names(const struct figure *figure, int group, double block_top, double bottom,
-                            int64_t panels)
+/* Draws the names of both axes once for a block: adjacent lines of one kind. */
+static void draw_axis_names(const struct figure *figure, const struct axes *axes, double block_top,
+                            double bottom, int64_t panels)
 {
     const struct layout *layout = &figure->layout;
-    const struct heatmap_group *axes = &figure->heatmap->groups[group];
     double panel = layout->cell * (double)axes->columns.count;
     double middle = layout->left + (layout->pitch * (double)(panels - 1) + panel) / 2;
-    draw_text(figure, middle, bottom + LABEL_GAP + layout->groups[group].label_height + AXIS / 2,
-              axes->columns.name,
+    draw_text(figure, middle, bottom + LABEL_GAP + axes->label_height + AXIS / 2, axes->columns.name,
               (struct text_style){.size = SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .color = soft_ink});
     double labels = layout->left - LABEL_GAP - layout->label_width;
     draw_text(
@@ -478,26 +530,22 @@ static void draw_lines(const struct figure *figure)
     int64_t block_panels = 0;
     for (int64_t i = 0; i < layout->line_count; i++) {
         const struct line *line = &layout->lines[i];
-        int group = figure->heatmap->panels[line->first].group;
-        double bottom = line->top + layout->cell * (double)figure->heatmap->groups[group].rows.count;
+        const struct axes *axes = axes_of(figure, line->first);
+        double bottom = line->top + layout->cell * (double)axes->rows.count;
         int64_t panels = line->end - line->first;
         if (panels > block_panels) block_panels = panels;
-        draw_row_labels(figure, line, group);
+        draw_row_labels(figure, line, &axes->rows);
         for (int64_t p = 0; p < panels; p++) {
-            const struct heatmap_panel *panel = &figure->heatmap->panels[line->first + p];
+            const struct qkv_attention_map *map = &figure->report->maps[line->first + p];
             double left = layout->left + layout->pitch * (double)p;
             if (!layout->single)
-                draw_text(figure, left, line->top - 10, panel->title,
+                draw_text(figure, left, line->top - 10, layout->panel_titles[line->first + p],
                           (struct text_style){.size = SMALL_SIZE, .color = ink});
-            draw_cells(figure, &(struct grid){.panel = panel,
-                                              .left = left,
-                                              .top = line->top,
-                                              .rows = figure->heatmap->groups[group].rows.count,
-                                              .columns = figure->heatmap->groups[group].columns.count});
-            draw_column_labels(figure, group, left, bottom);
+            draw_cells(figure, &(struct grid){map, left, line->top, map->rows, map->columns});
+            draw_column_labels(figure, axes, left, bottom);
         }
         if (!line->ends_block) continue;
-        draw_axis_names(figure, group, block_top, bottom, block_panels);
+        draw_axis_names(figure, axes, block_top, bottom, block_panels);
         if (i + 1 < layout->line_count) block_top = layout->lines[i + 1].top;
         block_panels = 0;
     }
@@ -507,7 +555,7 @@ static void draw_lines(const struct figure *figure)
 static void draw_bar(const struct figure *figure)
 {
     const struct layout *layout = &figure->layout;
-    double maximum = figure->heatmap->maximum, tick = figure->heatmap->tick;
+    double maximum = figure->maximum, tick = figure->tick;
     double left = layout->bar_left, top = layout->lines[0].top, height = layout->bar_height;
     enum { STEPS = 128 };
     figure->canvas->rectangle(figure->canvas, left - 1, top - 1, BAR_WIDTH + 2, height + 2, frame, NULL);
@@ -528,15 +576,17 @@ static void draw_bar(const struct figure *figure)
                   (struct text_style){.size = SMALL_SIZE, .color = ink});
     }
     draw_text(
-        figure, left + BAR_WIDTH + 50, top + height / 2, figure->heatmap->value_name,
+        figure, left + BAR_WIDTH + 50, top + height / 2, qkv_report_value_name(figure->report),
         (struct text_style){.size = SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .angle = -90, .color = soft_ink});
 }
 
-bool qkv_heatmap_draw(const void *picture, struct canvas *canvas)
+/* Draws a struct format_job. */
+static bool draw(const void *picture, struct canvas *canvas)
 {
-    const struct heatmap *heatmap = picture;
-    struct figure figure = {.heatmap = heatmap, .canvas = canvas};
-    if (!compute_layout(&figure.layout, heatmap) || !choose_runs(&figure)) return false;
+    const struct format_job *job = picture;
+    struct figure figure = {.job = job, .report = job->report, .canvas = canvas};
+    figure.maximum = qkv_report_color_maximum(job, &figure.tick);
+    if (!compute_layout(&figure) || !choose_runs(&figure)) return false;
     if (!canvas->begin(canvas, figure.layout.width, figure.layout.height)) return false;
     draw_heading(&figure);
     draw_lines(&figure);
@@ -544,12 +594,24 @@ bool qkv_heatmap_draw(const void *picture, struct canvas *canvas)
     return true;
 }
 
-double qkv_heatmap_maximum(double wanted, double largest, double *tick)
+static enum qkv_status write_svg(const struct format_job *job, struct bytes *out, struct qkv_error *error)
 {
-    double end = wanted > 0 ? wanted : largest;
-    if (!(end > 0) || !isfinite(end)) end = 1;
-    double step = end / 5, power = qkv_scalar_power(10, floor(qkv_scalar_log10(step) + 1e-9)),
-           digit = step / power; /* 1 to 10 */
-    *tick = power * (digit < 1 + 1e-9 ? 1 : digit < 2 + 1e-9 ? 2 : digit < 5 + 1e-9 ? 5 : 10);
-    return wanted > 0 ? end : *tick * ceil(end / *tick - 1e-9);
+    (void)error;
+    qkv_svg_draw(draw, job, out);
+    return QKV_OK;
 }
+
+static enum qkv_status write_png(const struct format_job *job, struct bytes *out, struct qkv_error *error)
+{
+    return qkv_png_draw(draw, job, job->options.scale, job->options.missing, out, error);
+}
+
+const struct qkv_format_writer qkv_writer_svg = {
+    .format = {"svg", "svg", "heat maps that scale, with the weight under the pointer", QKV_FORMAT_PICTURE},
+    .write_maps = write_svg,
+};
+
+const struct qkv_format_writer qkv_writer_png = {
+    .format = {"png", "png", "heat maps as pixels", QKV_FORMAT_PICTURE, .binary = true},
+    .write_maps = write_png,
+};
