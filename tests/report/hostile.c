@@ -41,8 +41,16 @@ static void make_words(void)
     for (int i = 0; i < count * count; i++) weights[i] = 1. / (i + 3);
     memcpy(weights, numbers, sizeof numbers);
     map = (struct qkv_attention_map){QKV_ATTENTION_CROSS, 1, 1, count, count, weights};
-    report = (struct qkv_attention_report){
-        "title\033[2J<&>\u202E\"", "model|\u2066", NULL, words, count, words, words, count, &map, 1};
+    report = (struct qkv_attention_report){"title\033[2J<&>\u202E\"",
+                                           "model|\u2066",
+                                           NULL,
+                                           words,
+                                           count,
+                                           words,
+                                           words,
+                                           count,
+                                           .maps = &map,
+                                           .map_count = 1};
 }
 
 TestSuite(hostile, .init = make_words);

@@ -98,7 +98,13 @@ static struct qkv_attention_report decoder_report(struct qkv_arena *arena, int l
                                             .columns = words,
                                             .weights = weights,
                                             .rule = rule};
-    return (struct qkv_attention_report){.source = tokens, words, tokens, tokens, words, all, layers * heads};
+    return (struct qkv_attention_report){.source = tokens,
+                                         .source_length = words,
+                                         .target_input = tokens,
+                                         .target_output = tokens,
+                                         .target_length = words,
+                                         .maps = all,
+                                         .map_count = layers * heads};
 }
 
 Test(svg, hatches_the_cells_that_a_row_does_not_see)
