@@ -4,7 +4,7 @@
 #
 #     tools/nightly.sh                      # all parts, in this order
 #     tools/nightly.sh hashes training      # some of: fuzz random hashes bits training page history
-#                                         # pytorch package faults aarch64 tsan valgrind
+#                                         # pytorch package python faults aarch64 tsan valgrind
 #
 # fuzz        every fuzz target for five minutes, on the corpus of the nights before (FUZZ_SECONDS sets another time)
 # random      10,000 random cases of every op, other ones every day (tests/kernels); the tokens of every line of real text,
@@ -19,6 +19,7 @@
 # pytorch     runs before and after their way into PyTorch's transformer give the same numbers; skipped where the package
 #             torch is missing (PYTHON=VENV/bin/python names another interpreter)
 # package     the Debian package works in a new Debian 12, and the tarball is complete (needs root)
+# python      the tests of the Python package, with all its notebooks (tests/python/run.sh)
 # faults      every command, once for each of its allocations and system calls, which fails, or in which it is killed
 # aarch64     the tests of the engine and of models on 64-bit Arm, run by qemu, and 5 updates with the recorded bits
 # tsan        the tests of all that uses threads under ThreadSanitizer
@@ -28,10 +29,10 @@ set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
 . "$root/tools/setup.sh"
-[ $# -gt 0 ] || set -- fuzz random hashes bits training page history pytorch package faults aarch64 tsan valgrind
+[ $# -gt 0 ] || set -- fuzz random hashes bits training page history pytorch package python faults aarch64 tsan valgrind
 for part; do
     case $part in
-    fuzz | random | hashes | bits | training | page | history | pytorch | package | faults | aarch64 | tsan | valgrind) ;;
+    fuzz | random | hashes | bits | training | page | history | pytorch | package | python | faults | aarch64 | tsan | valgrind) ;;
     *) echo "nightly.sh: there is no part $part" >&2; exit 2 ;;
     esac
 done
@@ -148,6 +149,10 @@ part_pytorch() {
 
 part_package() {
     run tools/package.sh
+}
+
+part_python() {
+    run tests/python/run.sh --all
 }
 
 part_faults() {

@@ -88,39 +88,6 @@ Test(examples, draw_map_draws_a_translation)
                        outcome.error);
 }
 
-/* The script reads the same maps as `qkv attention`, bit by bit: all of them by npz, one of them also as it is printed. */
-Test(examples, read_run_reads_a_run_from_python)
-{
-    if (*QKV_INSTRUMENTATION) cr_skip_test("python3 cannot load a library with sanitizers");
-    if (run("python3 -c 'import numpy'").exit_code != 0) cr_skip_test("python3 or NumPy is not installed");
-    const char *folder = learned_run("run"), *prefix = installed("python");
-    const char *script =
-        format("LD_LIBRARY_PATH=$(dirname \"$(find '%s/prefix' -name libqkv.so.0)\") python3 "
-               "'%s/examples/read_run.py'",
-               prefix, QKV_SOURCE_DIR);
-    const char *sentence =
-        run_ok("cut -f 1 '%s/train.tsv' | grep '^. . .$' | head -n 1 | tr -d '\\n'", folder);
-    const char *translation = run_ok("echo '%s' | '%s' translate '%s/run'", sentence, QKV_BINARY, folder);
-    const char *printed_map = run_ok(
-        "'%s' attention '%s/run' '%s' -q -f csv --kind cross --layer 1 --head 2 | awk -F , '"
-        "NR > 1 { row[$4] = $5; column[$6] = $7; weight[$4, $6] = $8; rows = $4 + 0; columns = $6 + 0 }"
-        "END { printf \"cross.1.2\"; for (c = 0; c <= columns; c++) printf \"\\t%%s\", column[c]; print \"\";"
-        " for (r = 0; r <= rows; r++) { printf \"%%s\", row[r];"
-        " for (c = 0; c <= columns; c++) printf \"\\t%%.4f\", weight[r, c]; print \"\" } }'",
-        QKV_BINARY, folder, sentence);
-    const char *output = run_ok("%s '%s/run' '%s' '%s/python.npz'", script, folder, sentence, folder);
-    EXPECT_IN_ORDER(output, translation, format("source: %s </s>\n", sentence), "target_input: <s> ",
-                    "encoder.1.1: 4 x 4\n", "decoder.1.1: 4 x 4\n", "cross.1.2: 4 x 4\n", printed_map);
-    cr_expect_eq(strncmp(output, translation, strlen(translation)), 0, "%s", output);
-    run_ok("'%s' attention '%s/run' '%s' -q -o '%s/qkv.npz' && cd '%s' && python3 -c '"
-           "import numpy; a, b = numpy.load(\"python.npz\"), numpy.load(\"qkv.npz\"); "
-           "assert sorted(a) == sorted(b), (sorted(a), sorted(b)); "
-           "assert all(numpy.array_equal(a[name], b[name]) for name in a)'",
-           QKV_BINARY, folder, sentence, folder, folder);
-    cr_expect(refused(run("%s '%s/nothing' 'a'", script, folder),
-                      format("read_run.py: %s/nothing: there is no such run", folder)));
-}
-
 Test(examples, character_model_learns_and_continues_a_text)
 {
     const char *program = compiled("character_model"), *folder = scratch("characters");

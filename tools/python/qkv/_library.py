@@ -82,20 +82,20 @@ def number(value, what, low=-(2**63), high=2**63 - 1):
 def interruptible(work, tick=None, stop=None):
     """Calls work() in a thread and returns its result. Ctrl-C calls stop() and waits, or without `stop` gives up waiting: the
     thread then ends by itself. `tick`: called ten times a second."""
-    outcome = {}
+    outcome, finished = {}, threading.Event()
 
     def run():
         try:
             outcome["result"] = work()
         except BaseException as error:
             outcome["error"] = error
+        finished.set()
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    threading.Thread(target=run, daemon=True).start()
     interrupted = False
-    while thread.is_alive():
+    while not finished.is_set():
         try:
-            thread.join(0.1)
+            finished.wait(0.1)
             if tick:
                 tick()
         except KeyboardInterrupt:

@@ -40,10 +40,21 @@ class Maps:
 
     A notebook shows the heads with words. plot() makes a picture, to_bertviz() and to_circuitsvis() what those packages take."""
 
-    def __init__(self, arrays, source_tokens, target_tokens, target_input, sentence, model):
-        self.encoder, self.decoder, self.cross = (arrays.get(kind) for kind in KINDS)
-        self.source_tokens, self.target_tokens, self.target_input = source_tokens, target_tokens, target_input
-        self.sentence, self.model = sentence, model
+    def __init__(self, *, encoder=None, decoder=None, cross=None, source_tokens=(), target_tokens=(), target_input=None, sentence=""):
+        """Maps of arrays of your own: [layers, heads, queries, keys], or [queries, keys] for a single head."""
+        self.source_tokens, self.target_tokens = list(source_tokens), list(target_tokens)
+        self.target_input = list(target_tokens if target_input is None else target_input)
+        self.sentence = sentence
+        for kind, weights in zip(KINDS, (encoder, decoder, cross)):
+            if weights is not None:
+                weights = numpy.array(weights, "float32")
+                weights = weights[None, None] if weights.ndim == 2 else weights
+                rows, columns = map(len, self._labels(kind))
+                if weights.ndim != 4 or weights.shape[2:] != (rows, columns) or not weights.size:
+                    raise Error(f"{kind} has the shape {weights.shape}, but must be [layers, heads, {rows}, {columns}]")
+            setattr(self, kind, weights)
+        if encoder is decoder is cross is None:
+            raise Error("there are no maps: give encoder, decoder or cross")
 
     @classmethod
     def _of(cls, report, sentence):
@@ -52,10 +63,10 @@ class Maps:
         for one in report.maps[: report.map_count]:
             weights = numpy.ctypeslib.as_array(one.weights, (one.rows, one.columns)).astype("float32")
             grouped.setdefault(KINDS[one.kind], {}).setdefault(one.layer, []).append(weights)
-        arrays = {kind: numpy.array([layers[layer] for layer in sorted(layers)]) for kind, layers in grouped.items()}
-        tokens = [[token.decode() for token in (list_[:count] if list_ else [])] for list_, count in (
+        arrays = {kind: [layers[layer] for layer in sorted(layers)] for kind, layers in grouped.items()}
+        tokens = [[token.decode() for token in (words[:count] if words else [])] for words, count in (
             (report.source, report.source_length), (report.target_output, report.target_length), (report.target_input, report.target_length))]
-        return cls(arrays, *tokens, sentence, (report.model or b"").decode())
+        return cls(**arrays, **dict(zip(("source_tokens", "target_tokens", "target_input"), tokens)), sentence=sentence)
 
     def _labels(self, kind):
         """The tokens of rows and columns."""
@@ -103,7 +114,7 @@ class Maps:
             body = "".join(self._head(kind, layer, head) for layer in range(layers) for head in range(heads))
             parts.append(f'<details{" open" if kind == shown else ""}><summary>{kind} attention: {layers} layers of {heads} '
                          f'head{"s" * (heads != 1)}; a row is a query</summary>{body}</details>')
-        title = html.escape(f"{self.sentence} → {' '.join(self.target_tokens)}" if self.source_tokens else self.sentence)
+        title = html.escape(f"{self.sentence} → {' '.join(self.target_tokens)}" if self.cross is not None else self.sentence)
         return f'<div style="color:inherit;overflow-x:auto"><div>{title}</div>{"".join(parts)}</div>'
 
     def plot(self, layer=None, head=None, kind=None, file=None, **options):

@@ -213,6 +213,20 @@ class Run:
         self._check()
         return self._run.config.data.text != c.ENUMS["QKV_TEXT_PAIRS"]
 
+    @property
+    def source_vocabulary(self):
+        """The tokens that the encoder knows, by id."""
+        return self._vocabulary(self._run.source)
+
+    @property
+    def target_vocabulary(self):
+        """The tokens that the decoder knows, by id."""
+        return self._vocabulary(self._run.target)
+
+    def _vocabulary(self, vocabulary):
+        with self._use():
+            return [lib.vocabulary_token(vocabulary, i).decode() for i in range(vocabulary.size)]
+
     def _require(self, translator):
         if translator == self.is_language_model:
             raise Error(f"{self.path}: is a language model, which does not translate" if translator else

@@ -130,7 +130,7 @@ QKV_API enum qkv_status qkv_run_quantize(const char *path, const char *checkpoin
 
 /* ---- text in, translation and maps out ----
  * A trained run behind one pointer: text in, translation and attention maps out. For programs that need only this, and for
- * other programming languages: all arguments are pointers, strings and numbers (examples/read_run.py calls it from Python).
+ * other programming languages: all arguments are pointers, strings and numbers.
  *
  * Example:
  *     struct qkv_error error = {""};
