@@ -255,8 +255,7 @@ static enum qkv_status open_all(struct alignment *a, const char *run_path, struc
 
 static void print_score(struct alignment *a)
 {
-    struct qkv_alignment_result *result = &a->result;
-    qkv_alignment_rate(result);
+    const struct qkv_alignment_result *result = &a->result;
     if (!json) {
         fprintf(stderr, "AER %.2f %%, precision %.2f %%, recall %.2f %% (%lld sentence pair%s)\n",
                 100 * result->error_rate, 100 * result->precision, 100 * result->recall,

@@ -46,14 +46,14 @@ Test(alignment_score, scores_heads_in_both_readings)
     struct qkv_alignment_score score RELEASED(qkv_alignment_score_release) =
         score_of(&report, "scores", "2-0 1-1 2p1\n");
     cr_assert_eq(score.count, 16);
-    expect(qkv_alignment_score_get(&score, 0), "predicted 1.1: 1 1 0");
-    expect(qkv_alignment_score_get(&score, 1), "predicted 1.2: 0.5 0 0.75");
-    expect(qkv_alignment_score_get(&score, 4), "read 1.1: 0.5 0 0.75");
-    expect(qkv_alignment_score_get(&score, 5), "read 1.2: 1 1 0");
+    expect(score.results[0], "predicted 1.1: 1 1 0");
+    expect(score.results[1], "predicted 1.2: 0.5 0 0.75");
+    expect(score.results[4], "read 1.1: 0.5 0 0.75");
+    expect(score.results[5], "read 1.2: 1 1 0");
     /* The mean: rows .15 .1 .4 | .1 .35 .45 | .05 .15 .1 */
-    expect(qkv_alignment_score_get(&score, 2), "predicted 1.0: 1 0.5 0.25");
-    expect(qkv_alignment_score_get(&score, 3), "predicted 0.0: 1 0.5 0.25");
-    expect(qkv_alignment_score_get(&score, 6), "read 1.0: 1 1 0");
+    expect(score.results[2], "predicted 1.0: 1 0.5 0.25");
+    expect(score.results[3], "predicted 0.0: 1 0.5 0.25");
+    expect(score.results[6], "read 1.0: 1 1 0");
     expect(qkv_alignment_score_best(&score, QKV_DRAWING_TARGET), "predicted 1.1: 1 1 0");
     cr_assert_null(qkv_alignment_reading_name(QKV_READINGS));
 }
@@ -64,12 +64,12 @@ Test(alignment_score, draws_links_in_both_directions)
 {
     struct qkv_alignment_score score RELEASED(qkv_alignment_score_release) =
         score_of(&report, "both", "2-0 1-1 2p1\n");
-    struct qkv_alignment_result result = qkv_alignment_score_get(&score, 8);
+    struct qkv_alignment_result result = score.results[8];
     cr_assert_eq(result.drawing, QKV_DRAWING_UNION);
     cr_assert_eq(result.links, 3, "a link that both directions draw counts once");
     expect(result, "predicted 1.1: 0.666666666667 1 0.2");
-    expect(qkv_alignment_score_get(&score, 9), "predicted 1.2: 0.333333333333 0 0.8");
-    expect(qkv_alignment_score_get(&score, 13), "read 1.2: 0.666666666667 1 0.2");
+    expect(score.results[9], "predicted 1.2: 0.333333333333 0 0.8");
+    expect(score.results[13], "read 1.2: 0.666666666667 1 0.2");
     /* The mean: rows .15 .1 .4 | .1 .35 .45 */
     expect(qkv_alignment_score_best(&score, QKV_DRAWING_UNION), "predicted 1.0: 0.75 1 0.166666666667");
 }
@@ -82,8 +82,8 @@ Test(alignment_score, copes_with_a_sentence_that_was_cut)
     struct qkv_attention_report cut = report;
     cut.target_output = cut_output;
     struct qkv_alignment_score score RELEASED(qkv_alignment_score_release) = score_of(&cut, "cut", "0-2\n");
-    cr_assert_eq(qkv_alignment_score_get(&score, 0).links, 3);
-    cr_assert_eq(qkv_alignment_score_get(&score, 4).links, 2);
+    cr_assert_eq(score.results[0].links, 3);
+    cr_assert_eq(score.results[4].links, 2);
 }
 
 /* "a,b c" cut into a , b c, and "x y" into x ▁ y: words 0 and 1 on both sides. No single token of word 0 has
@@ -105,10 +105,8 @@ Test(alignment_score, joins_the_tokens_of_a_word)
     struct qkv_alignments gold RELEASED(qkv_alignments_release) = read_links("joins", "0-0 1-1\n2-0\n");
     struct qkv_alignment_score score RELEASED(qkv_alignment_score_release) = {0};
     expect_done(qkv_alignment_score_add(&score, &cut, words, &gold.sentences[0], &error));
-    expect(qkv_alignment_score_get(&score, 0), "predicted 1.1: 1 1 0");
+    expect(score.results[0], "predicted 1.1: 1 1 0");
     /* The step that reads x is that of ▁, and looks at word 0; that of y looks at the end, and so y has no link. */
-    struct qkv_alignment_result behind = qkv_alignment_score_get(&score, 3);
-    cr_expect_eq(behind.links, 1);
     expect(behind, "read 1.1: 1 0.5 0.333333333333");
     expect_refusal(
         qkv_alignment_score_add(&score, &cut, words, &gold.sentences[1], &error),
@@ -116,7 +114,7 @@ Test(alignment_score, joins_the_tokens_of_a_word)
     /* As tokens they would give x the link to c. */
     struct qkv_alignment_score tokens RELEASED(qkv_alignment_score_release) = {0};
     cr_assert_eq(qkv_alignment_score_add(&tokens, &cut, EACH, &gold.sentences[0], &error), QKV_OK);
-    cr_expect_eq(qkv_alignment_score_get(&tokens, 0).found_sure, 0);
+    cr_expect_eq(tokens.results[0].found_sure, 0);
 }
 
 /* A target word of two tokens takes the rows of both; of a cut one only those that are there. */
@@ -129,10 +127,10 @@ Test(alignment_score, adds_the_rows_of_a_word_up)
     cr_assert_eq(qkv_alignment_score_add(&score, &report, (struct qkv_attention_words){NULL, one},
                                          &gold.sentences[0], NULL),
                  QKV_OK);
-    cr_expect_eq(qkv_alignment_score_get(&score, 0).links, 1);
-    cr_expect_eq(qkv_alignment_score_get(&score, 0).found_sure, 0);
-    cr_expect_eq(qkv_alignment_score_get(&score, 1).found_sure, 0);
-    cr_expect_eq(qkv_alignment_score_get(&score, 4).found_sure, 1);
+    cr_expect_eq(score.results[0].links, 1);
+    cr_expect_eq(score.results[0].found_sure, 0);
+    cr_expect_eq(score.results[1].found_sure, 0);
+    cr_expect_eq(score.results[4].found_sure, 1);
 }
 
 Test(alignment_score, refuses_links_to_words_that_are_not_there)

@@ -299,7 +299,7 @@ static void expect_purpose(bool recurrent)
     /* Alignment errors are those of qkv evaluate. */
     expect_done(qkv_alignment_evaluate(&f.run, &f.corpus, format("%s/gold", f.folder), 0, &score, &error));
     for (int64_t i = 0; i < score.count; i++) {
-        const struct qkv_alignment_result result = qkv_alignment_score_get(&score, i);
+        const struct qkv_alignment_result result = score.results[i];
         bool reads = result.reading == QKV_READING_READ;
         if (result.drawing != QKV_DRAWING_TARGET || !result.head) continue;
         for (int64_t h = 0; h < heads.count; h++)

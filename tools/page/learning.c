@@ -118,7 +118,7 @@ static enum qkv_alignment_reading reading_of(const struct qkv_measured_head *hea
 static double error_of(const struct qkv_alignment_score *score, const struct qkv_measured_head *head)
 {
     for (int64_t i = 0; head->head.attention == QKV_ATTENTION_CROSS && i < score->count; i++) {
-        struct qkv_alignment_result result = qkv_alignment_score_get(score, i);
+        struct qkv_alignment_result result = score->results[i];
         if (result.drawing == QKV_DRAWING_TARGET && result.reading == reading_of(head) &&
             result.layer == head->head.layer && result.head == head->head.head)
             return result.error_rate;

@@ -137,7 +137,7 @@ static void print_table(const struct qkv_alignment_score *score, enum qkv_alignm
     for (int64_t i = first; i < first + maps; i++) {
         fprintf(file, "%-25s", name_of(&score->results[i], text));
         for (int reading = 0; reading < QKV_READINGS; reading++) {
-            struct qkv_alignment_result result = qkv_alignment_score_get(score, i + reading * maps);
+            const struct qkv_alignment_result result = score->results[i + reading * maps];
             fprintf(file, "  %6.2f %9.2f %6.2f", 100 * result.error_rate, 100 * result.precision,
                     100 * result.recall);
         }
@@ -189,7 +189,7 @@ cJSON *alignment_json(const struct qkv_alignment_score *score)
     cJSON_AddNumberToObject(object, "sentences", (double)score->sentences);
     cJSON *results = cJSON_AddArrayToObject(object, "results");
     for (int64_t i = 0; i < score->count; i++) {
-        struct qkv_alignment_result result = qkv_alignment_score_get(score, i);
+        struct qkv_alignment_result result = score->results[i];
         const char *drawing = qkv_alignment_drawing_name(result.drawing);
         cJSON_AddItemToArray(results, alignment_result_json(&result));
         if (cJSON_GetObjectItem(best, drawing)) continue;

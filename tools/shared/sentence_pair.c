@@ -69,13 +69,11 @@ static enum qkv_status translate(struct sentence_pair *v, struct qkv_error *erro
 {
     struct qkv_search_options options = qkv_search_options_from_config(&v->run.config.testing);
     if (v->options->beam) options.beam_size = v->options->beam;
-    struct qkv_batch_view view;
-    if (!v->decoding) v->decoding = required(qkv_decoding_new(v->run.model));
-    if (qkv_batch_make(&v->batch, 1, &v->pair.source, NULL, error)) return QKV_INVALID;
-    qkv_batch_shard(&v->batch, 0, 1, &view);
-    enum qkv_status status = qkv_search(v->decoding, &view, &options, &v->translations, error);
+    const struct qkv_hypothesis *best;
+    if (!v->translator) v->translator = qkv_translator_new(v->run.model, NULL, error);
+    if (!v->translator) return QKV_INVALID;
+    enum qkv_status status = qkv_translator_run(v->translator, 1, &v->pair.source, 1, &options, &best, error);
     if (status) return status;
-    const struct qkv_hypothesis *best = &v->translations.best[0];
     const char **tokens =
         required((void *)qkv_vocabulary_tokens(&v->run.target, best->length, best->ids, &v->arena));
     v->pair.target = (struct qkv_ids){best->length, best->ids};
@@ -158,9 +156,7 @@ const char *sentence_pair_title(struct sentence_pair *v)
 
 void sentence_pair_close(struct sentence_pair *v)
 {
-    qkv_decoding_free(v->decoding);
-    qkv_translations_release(&v->translations);
-    qkv_batch_release(&v->batch);
+    qkv_translator_free(v->translator);
     qkv_sentence_release(&v->source);
     qkv_sentence_release(&v->target);
     if (v->run.model) qkv_run_release(&v->run);

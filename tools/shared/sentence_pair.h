@@ -35,10 +35,7 @@ struct sentence_pair {
     const struct sentence_pair_options *options;
     struct qkv_run run;
     struct qkv_sentence source, target; /* target: empty without --target */
-    /* The search for a translation; empty with --target */
-    struct qkv_decoding *decoding;
-    struct qkv_batch batch;
-    struct qkv_translations translations;
+    struct qkv_translator *translator;  /* NULL with --target */
     /* Results of sentence_pair_next */
     struct qkv_attention_pair pair;
     struct qkv_attention_words words;

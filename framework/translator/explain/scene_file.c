@@ -456,27 +456,25 @@ static bool pass(const struct passing *p, void *bytes, size_t size)
     return p->pass(p->context, bytes, size);
 }
 
-/* The memory `there` of a scene that is packed; for a scene that is unpacked, new memory for `count` elements. NULL: there is
- * none. */
-static void *memory_of(const struct passing *p, const void *there, int64_t count, size_t size)
+/* Passes an array, and returns it; that of a scene that is unpacked is new. `passes`: its bytes; otherwise its elements are passed
+ * by the caller. NULL: there is none. */
+static void *pass_array(const struct passing *p, const void *there, int64_t count, size_t size, bool passes)
 {
     if (count < 0 || count > LONGEST) return NULL;
-    return there ? (void *)there : qkv_arena_zeroed(p->arena, (size_t)count * size + 1);
+    void *array = there ? (void *)there : qkv_arena_zeroed(p->arena, (size_t)count * size + 1);
+    return array && (!passes || pass(p, array, (size_t)count * size)) ? array : NULL;
 }
 
 static bool pass_text(const struct passing *p, const char **text)
 {
     int64_t length = *text ? (int64_t)strlen(*text) : 0;
-    if (!pass(p, &length, sizeof length)) return false;
-    char *bytes = memory_of(p, *text, length, 1);
-    *text = bytes;
-    return bytes && pass(p, bytes, (size_t)length);
+    return pass(p, &length, sizeof length) && (*text = pass_array(p, *text, length, 1, true));
 }
 
 static bool pass_texts(const struct passing *p, struct qkv_texts *texts)
 {
     if (!pass(p, &texts->count, sizeof texts->count)) return false;
-    const char **list = memory_of(p, texts->text, texts->count, sizeof *list);
+    const char **list = pass_array(p, texts->text, texts->count, sizeof *list, false);
     bool passed = list != NULL;
     texts->text = list;
     for (int64_t i = 0; passed && i < texts->count; i++) passed = pass_text(p, &list[i]);
@@ -489,9 +487,8 @@ static bool pass_matrix(const struct passing *p, struct qkv_matrix *matrix)
         return false;
     int64_t rows = matrix->rows, columns = matrix->columns;
     bool fits = rows >= 0 && rows <= LONGEST && columns >= 0 && (!rows || columns <= LONGEST / rows);
-    double *values = memory_of(p, matrix->value, fits ? rows * columns : -1, sizeof *values);
-    matrix->value = values;
-    return values && pass(p, values, (size_t)(rows * columns) * sizeof *values);
+    return (matrix->value =
+                pass_array(p, matrix->value, fits ? rows * columns : -1, sizeof *matrix->value, true));
 }
 
 bool qkv_scene_pass(struct qkv_scene *scene, qkv_pass *pass_bytes, void *context, struct qkv_arena *arena)
@@ -514,8 +511,7 @@ bool qkv_scene_pass(struct qkv_scene *scene, qkv_pass *pass_bytes, void *context
         !pass(&p, &scene->width, sizeof scene->width) ||
         !pass(&p, &scene->source_width, sizeof scene->source_width))
         return false;
-    int32_t *rows = memory_of(&p, scene->query_rows, scene->query_count, sizeof *rows);
-    scene->query_rows = rows;
     if (!scene->run.path) scene->run.path = "";
-    return rows && pass(&p, rows, (size_t)scene->query_count * sizeof *rows);
+    return (scene->query_rows =
+                pass_array(&p, scene->query_rows, scene->query_count, sizeof *scene->query_rows, true));
 }

@@ -209,30 +209,32 @@ static int compare(const struct qkv_alignment_link *a, const struct qkv_alignmen
     return (a->target > b->target) - (a->target < b->target);
 }
 
-void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_alignment *drawn,
-                         const struct qkv_alignment *gold)
-{
-    result->links += drawn->count;
-    for (int64_t g = 0, d = 0; g < gold->count; g++) {
-        const struct qkv_alignment_link *link = &gold->links[g];
-        while (d < drawn->count && compare(&drawn->links[d], link) < 0) d++;
-        bool found = d < drawn->count && !compare(&drawn->links[d], link);
-        result->sure += link->sure;
-        result->found_possible += found;
-        result->found_sure += found && link->sure;
-    }
-}
-
 static double ratio(double part, double total)
 {
     return total > 0 ? part / total : 0;
 }
 
-void qkv_alignment_rate(struct qkv_alignment_result *result)
+void qkv_alignment_add(struct qkv_alignment_result *result, const struct qkv_alignment_result *more)
 {
-    double links = (double)result->links, sure = (double)result->sure;
-    double found_sure = (double)result->found_sure, found_possible = (double)result->found_possible;
+    double links = (double)(result->links += more->links), sure = (double)(result->sure += more->sure),
+           found_sure = (double)(result->found_sure += more->found_sure),
+           found_possible = (double)(result->found_possible += more->found_possible);
     result->precision = ratio(found_possible, links);
     result->recall = ratio(found_sure, sure);
     result->error_rate = 1 - ratio(found_sure + found_possible, links + sure);
+}
+
+void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_alignment *drawn,
+                         const struct qkv_alignment *gold)
+{
+    struct qkv_alignment_result pair = {.links = drawn->count};
+    for (int64_t g = 0, d = 0; g < gold->count; g++) {
+        const struct qkv_alignment_link *link = &gold->links[g];
+        while (d < drawn->count && compare(&drawn->links[d], link) < 0) d++;
+        bool found = d < drawn->count && !compare(&drawn->links[d], link);
+        pair.sure += link->sure;
+        pair.found_possible += found;
+        pair.found_sure += found && link->sure;
+    }
+    qkv_alignment_add(result, &pair);
 }

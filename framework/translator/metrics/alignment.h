@@ -28,7 +28,6 @@
  *     struct qkv_alignment gold = {.links = links, .count = 2}, drawn = {.links = links, .count = 1};
  *     struct qkv_alignment_result result = {.drawing = QKV_DRAWING_GROW_DIAG};
  *     qkv_alignment_count(&result, &drawn, &gold);
- *     qkv_alignment_rate(&result);
  *     printf("alignment error rate: %g\n", result.error_rate); */
 #pragma once
 
@@ -132,9 +131,9 @@ struct qkv_alignment_result {
     double precision, recall, error_rate;            /* 0 to 1; an empty denominator gives 0, 0 and 1 */
 };
 
-/* Adds the links of a sentence pair to the four counts of a result. The rates stay as they are. */
+/* Adds the links of a sentence pair to a result. */
 void qkv_alignment_count(struct qkv_alignment_result *result, const struct qkv_alignment *drawn,
                          const struct qkv_alignment *gold);
 
-/* Computes the three rates from the counts. */
-void qkv_alignment_rate(struct qkv_alignment_result *result);
+/* Adds the counts of `more` to those of a result, and computes its rates. */
+void qkv_alignment_add(struct qkv_alignment_result *result, const struct qkv_alignment_result *more);

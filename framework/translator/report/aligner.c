@@ -331,7 +331,6 @@ static bool value_of(const struct job *job, int64_t groups, int64_t candidate, d
         all.rows += sums->rows;
         qkv_alignment_add(&all.counted, &sums->counted);
     }
-    qkv_alignment_rate(&all.counted);
     *value = job->rule == QKV_HEAD_RULE_GOLD ? all.counted.error_rate
                                              : all.value / (double)(all.rows ? all.rows : 1);
     return all.rows;

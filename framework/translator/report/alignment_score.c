@@ -125,26 +125,15 @@ enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct q
 
 /* ---- results ---- */
 
-struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score, int64_t index)
-{
-    if (index < 0 || index >= score->count) return (struct qkv_alignment_result){0};
-    struct qkv_alignment_result result = score->results[index];
-    qkv_alignment_rate(&result);
-    return result;
-}
-
 struct qkv_alignment_result qkv_alignment_score_best(const struct qkv_alignment_score *score,
                                                      enum qkv_alignment_drawing drawing)
 {
-    struct qkv_alignment_result best = {0};
-    bool found = false;
-    for (int64_t i = 0; i < score->count; i++) {
-        struct qkv_alignment_result result = qkv_alignment_score_get(score, i);
-        if (result.drawing != drawing || (found && result.error_rate >= best.error_rate)) continue;
-        best = result;
-        found = true;
-    }
-    return best;
+    const struct qkv_alignment_result *best = NULL;
+    for (int64_t i = 0; i < score->count; i++)
+        if (score->results[i].drawing == drawing &&
+            (!best || score->results[i].error_rate < best->error_rate))
+            best = &score->results[i];
+    return best ? *best : (struct qkv_alignment_result){0};
 }
 
 void qkv_alignment_score_release(struct qkv_alignment_score *score)

@@ -13,17 +13,14 @@
 
 /* Caller's storage; all zero is empty. */
 struct qkv_alignment_score {
-    struct qkv_alignment_result *results; /* [count]: counts over all sentences so far */
+    /* [count]: over all sentences so far, sorted by drawing (target, union), reading, layer, head; the mean over the heads of a
+     * layer follows its heads, the mean over all heads comes last */
+    struct qkv_alignment_result *results;
     int64_t count;
     int64_t sentences;
     int64_t missing; /* pairs that have no gold links: every link drawn there counts as wrong */
     struct qkv_word_spaces spaces;
 };
-
-/* Result `index` of 0 .. count - 1, with its rates. Results are sorted by drawing (target, union), reading, layer, head;
- * the mean over the heads of a layer follows its heads, the mean over all heads comes last. All 0 if there is no such
- * result. */
-struct qkv_alignment_result qkv_alignment_score_get(const struct qkv_alignment_score *score, int64_t index);
 
 /* The result with the lowest error rate among those with this drawing; of equal results the first. All 0 if there is
  * none. */

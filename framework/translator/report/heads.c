@@ -208,10 +208,8 @@ static void finish(struct head_sums *sums, int64_t tokens, double value[QKV_HEAD
     for (int m = 0; m < QKV_HEAD_MEASURES; m++)
         if (m != QKV_HEAD_LOSS && m != QKV_HEAD_BLEU)
             value[m] = sums->rows[m] ? sums->sum[m] / (double)sums->rows[m] : (double)NAN;
-    for (int r = 0; r < QKV_READINGS; r++) {
-        qkv_alignment_rate(&sums->counted[r]);
+    for (int r = 0; r < QKV_READINGS; r++)
         value[ERROR[r]] = sums->counted[r].sure ? sums->counted[r].error_rate : (double)NAN;
-    }
 }
 
 /* ---- the importance of heads by gradients (Michel et al. 2019) ---- */

@@ -243,11 +243,3 @@ enum qkv_status qkv_word_map_make(const struct qkv_attention_report *report, str
                       &(struct word_labels){column, columns, made->sources}, made->weights);
     return QKV_OK;
 }
-
-void qkv_alignment_add(struct qkv_alignment_result *result, const struct qkv_alignment_result *more)
-{
-    result->links += more->links;
-    result->sure += more->sure;
-    result->found_sure += more->found_sure;
-    result->found_possible += more->found_possible;
-}

@@ -84,6 +84,3 @@ enum qkv_status qkv_word_map_make(const struct qkv_attention_report *report, str
                                   const struct qkv_attention_map *map, enum qkv_alignment_reading reading,
                                   struct qkv_arena *arena, struct qkv_word_map *made,
                                   struct qkv_error *error);
-
-/* Adds the counts of `more` to those of `result`. */
-void qkv_alignment_add(struct qkv_alignment_result *result, const struct qkv_alignment_result *more);
