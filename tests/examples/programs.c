@@ -88,24 +88,6 @@ Test(examples, draw_map_draws_a_translation)
                        outcome.error);
 }
 
-Test(examples, character_model_learns_and_continues_a_text)
-{
-    const char *program = compiled("character_model"), *folder = scratch("characters");
-    run_ok("cut -f 2 '%s/datasets/en_es/train.tsv' >'%s/text'", QKV_SOURCE_DIR, folder);
-    int updates = is_slow_build() ? 1 : 100;
-    const char *output = run_ok("%s '%s/text' 'el gato ' %d", program, folder, updates);
-    if (!is_slow_build()) EXPECT_IN_ORDER(output, "update 100  ", " bits a character\n");
-    cr_expect_not_null(strstr(output, "el gato "));
-    cr_expect_str_eq(
-        run_ok("taskset -p -c 0 $$ >/dev/null; %s '%s/text' 'el gato ' %d", program, folder, updates), output,
-        "another number of threads");
-    cr_expect(refused(run("%s '%s/none' 'a'", program, folder),
-                      format("character_model: %s/none: cannot be read: No such file or directory", folder)));
-    run_ok("echo short >'%s/short'", folder);
-    cr_expect(refused(run("%s '%s/short' 'a'", program, folder),
-                      format("character_model: %s/short is short", folder)));
-}
-
 Test(examples, classifier_tells_languages_apart)
 {
     const char *program = compiled("classifier"), *folder = scratch("classes");

@@ -1,4 +1,5 @@
 /* Training steps call malloc zero times after the first one; this program counts the calls. */
+#include "data/corpus.h"
 #include "train/training.h"
 
 #include "tiny.h"
@@ -8,7 +9,7 @@
 
 enum { PAIRS = 300, LONGEST = 22 };
 
-static void make_corpus(struct qkv_corpus *corpus, struct qkv_vocabulary *source,
+static void make_corpus(struct qkv_corpus *corpus, enum qkv_text_form form, struct qkv_vocabulary *source,
                         struct qkv_vocabulary *target)
 {
     char *text RELEASED(free_memory) = malloc((size_t)PAIRS * 2 * (LONGEST + 1) * 5), *end = text;
@@ -24,21 +25,22 @@ static void make_corpus(struct qkv_corpus *corpus, struct qkv_vocabulary *source
     *end = '\0';
     const char *path = write_text(scratch("corpus"), "x.tsv", text);
     struct qkv_text_config side = {.max_length = 100, .voc_min_freq = 1};
-    struct qkv_data_config data = {.src = side, .trg = side};
+    struct qkv_data_config data = {.src = side, .trg = side, .text = form, .context = 16};
     struct qkv_corpus_options options = {0};
     expect_done(qkv_corpus_read(corpus, path, &data, options, &error));
     cr_assert_eq(qkv_corpus_vocabularies(corpus, &data, source, target, &error), QKV_OK);
     cr_assert_eq(qkv_corpus_encode(corpus, source, target, &error), QKV_OK);
 }
 
-/* Batches of tokens train with R-Drop, batches of sentences with SimCut. */
+/* Batches of tokens train with R-Drop, batches of sentences with SimCut, a language model on windows with neither. */
 static void expect_quiet_steps(const struct qkv_model_config *config, int threads, enum qkv_batch_type type,
                                int64_t size, uint64_t seed)
 {
     enum { SHARDS = 3, EPOCHS = 6 };
     struct qkv_corpus corpus RELEASED(qkv_corpus_release);
     struct qkv_vocabulary source RELEASED(qkv_vocabulary_release), target RELEASED(qkv_vocabulary_release);
-    make_corpus(&corpus, &source, &target);
+    const bool is_text = config->decoder.type == QKV_NETWORK_DECODER_ONLY;
+    make_corpus(&corpus, is_text ? QKV_TEXT_RUNNING : QKV_TEXT_PAIRS, &source, &target);
     struct qkv_model *model RELEASED(free_model) =
         tiny_model(config, source.size, target.size, QKV_FLOAT32, 1);
     struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(threads, NULL);
@@ -47,8 +49,8 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
         .model = model,
         .batch = &batch,
         .objective = {.smoothing = 0.1,
-                      .r_drop = type == QKV_BATCH_TOKEN,
-                      .simcut = type == QKV_BATCH_SENTENCE,
+                      .r_drop = type == QKV_BATCH_TOKEN && !is_text,
+                      .simcut = type == QKV_BATCH_SENTENCE && !is_text,
                       .simcut_rate = 0.1},
     };
     const struct qkv_shard_loss loss = qkv_batch_loss(&of_batch);
@@ -67,6 +69,7 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
     long before = 0;
     int64_t steps = 0;
     for (uint32_t epoch = 0; epoch < EPOCHS; epoch++) {
+        qkv_corpus_resample(&corpus, 1, epoch);
         qkv_batches_epoch(&batches, epoch);
         for (int64_t i = 0; i < batches.count; i++, steps++) {
             if (steps == 1) before = malloc_calls();
@@ -95,13 +98,14 @@ Test(memory, steps_call_no_malloc)
     if (malloc_calls() == before) cr_skip_test("another malloc stands in front: calls are not counted");
     struct qkv_model_config transformer = tiny_config();
     transformer.encoder.dropout = transformer.decoder.dropout = transformer.decoder.attention.dropout = 0.1;
-    struct qkv_model_config recurrent = transformer;
+    struct qkv_model_config recurrent = transformer, only = transformer;
+    only.encoder.type = only.decoder.type = QKV_NETWORK_DECODER_ONLY;
     recurrent.encoder.type = recurrent.decoder.type = QKV_NETWORK_RECURRENT;
     recurrent.encoder.bidirectional = recurrent.decoder.input_feeding = true;
     recurrent.decoder.attention.score = QKV_ATTENTION_SCORE_GENERAL;
     for (int threads = 1; threads <= 3; threads++)
-        for (int kind = 0; kind < 2; kind++) {
-            const struct qkv_model_config *config = kind ? &recurrent : &transformer;
+        for (int kind = 0; kind < 3; kind++) {
+            const struct qkv_model_config *config = kind == 0 ? &transformer : kind == 1 ? &recurrent : &only;
             /* Epochs whose largest batches differ much. */
             expect_quiet_steps(config, threads, QKV_BATCH_SENTENCE, 8, 17);
             expect_quiet_steps(config, threads, QKV_BATCH_TOKEN, 60, 5);

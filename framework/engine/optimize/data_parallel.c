@@ -157,6 +157,8 @@ enum qkv_status qkv_data_parallel_reserve(struct qkv_data_parallel *parallel,
          * dropout and without sharing is the largest that a step builds. */
         build(parallel, largest, &leaf, &random, false);
         status = qkv_graph_check(parallel->running[leaf.worker].graph, error);
+        qkv_graph_reset(
+            parallel->running[leaf.worker].graph); /* makes one block of memory, before the first step */
     }
     return status;
 }
