@@ -107,6 +107,8 @@ Test(alignment_score, joins_the_tokens_of_a_word)
     expect_done(qkv_alignment_score_add(&score, &cut, words, &gold.sentences[0], &error));
     expect(score.results[0], "predicted 1.1: 1 1 0");
     /* The step that reads x is that of ▁, and looks at word 0; that of y looks at the end, and so y has no link. */
+    struct qkv_alignment_result behind = score.results[3];
+    cr_expect_eq(behind.links, 1);
     expect(behind, "read 1.1: 1 0.5 0.333333333333");
     expect_refusal(
         qkv_alignment_score_add(&score, &cut, words, &gold.sentences[1], &error),
