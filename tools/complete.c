@@ -107,7 +107,7 @@ static enum qkv_status add_prompt_line(struct prompt *prompt, const struct qkv_r
         complete = add_to_prompt(prompt, sentence.ids[i], sentence.tokens.token[i]);
     if (!status && !quiet) warn_of_unknown_words("the text", &sentence, run, true, NULL);
     qkv_sentence_release(&sentence);
-    return complete ? status : qkv_error_set(error, "out of memory");
+    return complete ? status : qkv_no_memory(error);
 }
 
 /* Reads the text of the operand, or of a file. */
@@ -161,10 +161,10 @@ static void write_one(void *context, int index)
     for (int64_t i = 0; c.tokens && i < prompt->count; i++) add(&c, prompt->tokens[i]);
     w->status[index] =
         c.tokens ? qkv_complete(&options, (struct qkv_ids){prompt->count, prompt->ids}, &w->error[index])
-                 : qkv_error_set(&w->error[index], "out of memory");
+                 : qkv_no_memory(&w->error[index]);
     if (!w->status[index] && c.count) add(&c, NULL);
     if (!w->status[index] && (c.has_failed || c.text->failed))
-        w->status[index] = qkv_error_set(&w->error[index], "out of memory");
+        w->status[index] = qkv_no_memory(&w->error[index]);
     free(c.tokens);
     qkv_arena_release(&c.arena);
 }

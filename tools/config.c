@@ -19,35 +19,23 @@ static bool has_columns(const char *line)
     return tab && tab[-1] != ':' && tab[1 + strspn(tab + 1, " \t")] && tab[1 + strspn(tab + 1, " \t")] != '#';
 }
 
-/* Whether a file begins with the two bytes of gzip. */
-static bool is_gzip(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    bool gzip = file && fgetc(file) == 0x1F && fgetc(file) == 0x8B;
-    if (file) fclose(file);
-    return gzip;
-}
-
-/* Whether the first lines of a file are a text, a table of sentence pairs or sentences, and not YAML, which has keys with
- * colons. */
+/* Whether the first line of a file, which may be gzip, is that of a text, a table of sentence pairs or a sentence, and not of
+ * YAML, which has keys with colons. */
 static bool holds_text(const char *path)
 {
-    enum { LOOKED_AT = 5 };
     struct stat status;
     struct qkv_lines lines;
     struct qkv_error error;
     if (stat(path, &status) || !S_ISREG(status.st_mode) || qkv_lines_open(&lines, path, &error)) return false;
-    int seen = 0, with_columns = 0, with_colon = 0;
+    const char *line;
     bool found;
-    while (seen < LOOKED_AT && !qkv_lines_next(&lines, &found, &error) && found) {
-        const char *line = lines.line + strspn(lines.line, " \t");
-        if (!*line || *line == '#') continue;
-        seen++;
-        with_columns += has_columns(line);
-        with_colon += strchr(line, ':') != NULL;
-    }
+    do
+        line =
+            !qkv_lines_next(&lines, &found, &error) && found ? lines.line + strspn(lines.line, " \t") : NULL;
+    while (line && (!*line || *line == '#' || !strncmp(line, "---", 3)));
+    bool is_text = line && (has_columns(line) || (!strchr(line, ':') && !qkv_path_is_yaml(path)));
     qkv_lines_close(&lines);
-    return is_gzip(path) || (seen && (with_columns == seen || (!with_colon && !qkv_path_is_yaml(path))));
+    return is_text;
 }
 
 /* Finds two files of text `path`.X and `path`.Y, as the common prefix `path` of two line-aligned files names them; returns

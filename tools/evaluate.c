@@ -43,7 +43,7 @@ static enum qkv_status make_classes(struct evaluation *e, struct qkv_error *erro
 {
     int64_t count = (e->corpus.source.longest + step - 1) / step;
     e->classes = calloc((size_t)count, sizeof *e->classes);
-    if (!e->classes) return qkv_error_set(error, "out of memory for scores by length");
+    if (!e->classes) return qkv_no_memory(error);
     e->class_count = count;
     for (int64_t i = 0; i < count; i++) e->classes[i].options = text_options;
     return QKV_OK;

@@ -78,7 +78,7 @@ static enum qkv_status explain_scene(struct request *r, const char *path, struct
     struct qkv_explanation walk;
     int count;
     const char **overrides = overrides_of(r, arena, &count);
-    if (!overrides) return qkv_error_set(error, "out of memory");
+    if (!overrides) return qkv_no_memory(error);
     if (!strcmp(path, "-")) path = "/dev/stdin";
     if (qkv_scene_read(&scene, arena, path, NULL, overrides, count, &messages))
         return refuse_scene(path, &messages, arena, error);
@@ -115,7 +115,7 @@ static enum qkv_status walk_run(struct request *r, struct sentence_pair *pair, s
             qkv_arena_format(&pair->arena, "%s attention, layer %d of %s%s",
                              qkv_attention_kind_name(r->attention), walks[i].layer, pair->run.config.name,
                              r->pair.versus ? ", before training (random) and after it (learned)" : "");
-        if (!walks[i].title || !walks[i].about) status = qkv_error_set(error, "out of memory");
+        if (!walks[i].title || !walks[i].about) status = qkv_no_memory(error);
     }
     qkv_model_free(untrained);
     return status ? status : write_walks(r, walks, count, &pair->arena, error);

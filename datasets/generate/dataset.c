@@ -29,7 +29,7 @@ enum qkv_status dataset_files_begin(struct dataset_files *files, const struct da
         const char *slash = request->folder[strlen(request->folder) - 1] == '/' ? "" : "/";
         const char *path = qkv_arena_format(&arena, "%s%s%s", request->folder, slash, names[step % count]);
         if (!path)
-            status = qkv_error_set(error, "%s: out of memory", request->folder);
+            status = qkv_no_memory(error);
         else if (begins)
             status = qkv_file_begin(&files->writer[files->count], path, error);
         else if (!request->overwrite && !lstat(path, &there))

@@ -40,11 +40,6 @@ struct generation {
     struct qkv_error *error;
 };
 
-static enum qkv_status no_memory(struct generation *generation)
-{
-    return qkv_error_set(generation->error, "%s: out of memory", generation->request->folder);
-}
-
 /* Counts a sentence that was added to a split. */
 static bool count_pair(struct generation *generation, enum split split, const struct phrase *phrase)
 {
@@ -79,15 +74,15 @@ static enum qkv_status add(struct generation *generation, enum split split, cons
     if (phrase->count[TARGET] < shortest || phrase->count[TARGET] > longest) return QKV_OK;
     qkv_arena_reset(&generation->line);
     struct pair pair = {.source = phrase_text(phrase, SOURCE, arena)};
-    if (!pair.source) return no_memory(generation);
+    if (!pair.source) return qkv_no_memory(generation->error);
     if (qkv_types_find(&generation->seen, pair.source) >= 0) return QKV_OK;
     pair.target = phrase_text(phrase, TARGET, arena);
     if (split != TRAIN) pair.links = phrase_link_text(phrase, arena);
-    if (!pair.target || (split != TRAIN && !pair.links)) return no_memory(generation);
-    if (is_kept && !keep(generation, split, &pair)) return no_memory(generation);
+    if (!pair.target || (split != TRAIN && !pair.links)) return qkv_no_memory(generation->error);
+    if (is_kept && !keep(generation, split, &pair)) return qkv_no_memory(generation->error);
     if (!is_kept) fprintf(generation->train->file, "%s\t%s\n", pair.source, pair.target);
     if (!is_kept && dataset_line_check(generation->train, generation->error)) return QKV_INVALID;
-    if (!count_pair(generation, split, phrase)) return no_memory(generation);
+    if (!count_pair(generation, split, phrase)) return qkv_no_memory(generation->error);
     *added = true;
     return QKV_OK;
 }
@@ -183,7 +178,7 @@ static enum qkv_status write_split(struct generation *generation, enum split spl
 {
     int64_t count = generation->statistics->pairs[split],
             *order = malloc(sizeof *order * (size_t)(count + 1));
-    if (!order) return no_memory(generation);
+    if (!order) return qkv_no_memory(generation->error);
     for (int64_t i = 0; i < count; i++) order[i] = i;
     /* SPLITS + split: the steps 0 .. 2 of this stream are those that draw single clauses. */
     qkv_random_shuffle(generate_random(generation->request->seed, STREAM_CLAUSE, SPLITS + (int)split), count,
@@ -254,7 +249,7 @@ static enum qkv_status generate(struct generation *generation, struct dataset_fi
         int64_t count = split == TRAIN && generation->train ? 0 : generation->request->count[split];
         generation->pair[split] =
             malloc(sizeof(struct pair) * (size_t)((count > EN_ES_TEST ? count : EN_ES_TEST) + 1));
-        if (!generation->pair[split]) return no_memory(generation);
+        if (!generation->pair[split]) return qkv_no_memory(generation->error);
     }
     if (generation->longest[TRAIN]) leave_out_single_clauses(generation);
     /* Train is last, so that it can leave out the sentences of the others. */
@@ -267,7 +262,7 @@ static enum qkv_status generate(struct generation *generation, struct dataset_fi
             generation->statistics->types[split][side] = generation->words[split][side].size;
         if (split == TRAIN && generation->train) continue;
         if (write_split(generation, (enum split)split, files->writer[TRAIN_FILE + split].file, links[split]))
-            return no_memory(generation);
+            return qkv_no_memory(generation->error);
     }
     write_held_out(generation, files->writer[HELD_OUT_FILE].file);
     return QKV_OK;

@@ -502,7 +502,7 @@ enum qkv_status lexicon_read(struct lexicon **lexicon, const char *path, struct 
     if (qkv_lines_open(&lines, path, &reason))
         return qkv_error_set(error, "%s (--lexicon FILE says where the lexicon is)", reason.message);
     struct lexicon *made = calloc(1, sizeof *made);
-    if (!made) qkv_error_set(error, "%s: out of memory", path);
+    if (!made) qkv_no_memory(error);
     bool fine = made && read_all(made, &lines, error);
     qkv_lines_close(&lines);
     if (!fine) {

@@ -1,4 +1,5 @@
 #include "datasets/generate/sequences.h"
+#include "core/memory.h"
 #include "core/text.h"
 
 #include <stdlib.h>
@@ -79,7 +80,7 @@ enum qkv_status sequences_begin(struct sequences *sequences, const struct sequen
     };
     if (sequences->elements && sequences->source && sequences->target && sequences->links) return QKV_OK;
     sequences_release(sequences);
-    return qkv_error_set(error, "out of memory");
+    return qkv_no_memory(error);
 }
 
 struct dice sequences_dice(const struct sequences *sequences, enum split split)
@@ -101,8 +102,7 @@ enum qkv_status sequences_next(struct sequences *sequences, enum split split, st
         write_text(sequences, length, sequences->source);
         *known = !is_first && qkv_types_find(&sequences->drawn, sequences->source) >= 0;
     }
-    if (is_first && qkv_types_add(&sequences->drawn, sequences->source, 1) < 0)
-        return qkv_error_set(error, "out of memory");
+    if (is_first && qkv_types_add(&sequences->drawn, sequences->source, 1) < 0) return qkv_no_memory(error);
     solve[request->task](length, sequences->elements);
     write_text(sequences, length, sequences->target);
     write_links(sequences, length, sequences->links);

@@ -30,7 +30,7 @@ static enum qkv_status set_shape(struct bench_work *work, struct qkv_error *erro
 {
     struct qkv_config *config = &work->config;
     const struct bench_shape *shape = work->shape;
-    if (qkv_config_default(config, &work->arena, shape->name)) return qkv_error_set(error, "out of memory");
+    if (qkv_config_default(config, &work->arena, shape->name)) return qkv_no_memory(error);
     set_stack(&config->model.encoder, shape);
     set_stack(&config->model.decoder, shape);
     struct qkv_training_config *training = &config->training;

@@ -192,6 +192,7 @@ static bool hint_of_key(const char *given, const char *value, char *text, size_t
 static int print_unknown_option(const struct command *command, const char *word, char letter,
                                 const char *next)
 {
+    static const char MEANT[] = "; did you mean ";
     char title[TITLE_SIZE], candidates[512] = "", given[64] = "";
     write_title(command, title);
     if (takes_sentence(command) && is_dashed_sentence(word))
@@ -203,22 +204,23 @@ static int print_unknown_option(const struct command *command, const char *word,
     const char *name = word + 2; /* after the dashes */
     size_t length = strcspn(name, "=");
     if (length < sizeof given) memcpy(given, name, length);
-    if (is_format(command, given))
-        snprintf(candidates, sizeof candidates, "-f %s", given);
-    else if (!list_options_that_begin(command, given, candidates, sizeof candidates))
-        qkv_suggest_names(candidates, sizeof candidates, given, "--", option_name, options_of(command));
-    const char *output = hint_of_output(command, 0, given);
     const char *value = name[length] ? name + length + 1 : next && *next != '-' ? next : "VALUE";
-    if (option_named(command, "set") && hint_of_key(given, value, candidates, sizeof candidates))
-        output = candidates;
+    const char *hint = hint_of_output(command, 0, given);
+    bool has_keys = option_named(command, "set");
     if (!strcmp(given, "threads") && !strcmp(command->name, "gradcheck"))
-        output = "; it computes on one thread";
-    const char *hint = *output                        ? output
-                       : *candidates                  ? "; did you mean "
-                       : option_named(command, "set") ? "; keys of the config are set by -s KEY=VALUE"
-                                                      : "";
-    return print_error("unknown option '--%.*s'%s%s (see `%s --help`)", (int)length, name, hint,
-                       *output ? "" : candidates, title);
+        hint = "; it computes on one thread";
+    else if (has_keys && hint_of_key(given, value, candidates, sizeof candidates))
+        hint = "";
+    else if (!*hint && is_format(command, given))
+        snprintf(candidates, sizeof candidates, "-f %s", given), hint = MEANT;
+    else if (!*hint && (list_options_that_begin(command, given, candidates, sizeof candidates) ||
+                        *qkv_suggest_names(candidates, sizeof candidates, given, "--", option_name,
+                                           options_of(command))))
+        hint = MEANT;
+    else if (!*hint && has_keys)
+        hint = "; keys of the config are set by -s KEY=VALUE";
+    return print_error("unknown option '--%.*s'%s%s (see `%s --help`)", (int)length, name, hint, candidates,
+                       title);
 }
 
 const char *translation_option(const struct command *command)

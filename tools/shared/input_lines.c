@@ -104,7 +104,7 @@ static enum qkv_status read_column(struct input_lines *input, const char *place,
     /* The line is valid text, so only memory can be missing. */
     if (qkv_sentence_encode(&input->sentence, is_prefix ? &data->trg : &data->src,
                             is_prefix ? &input->run->target : &input->run->source, text, size, NULL))
-        return qkv_error_set(error, "%s: out of memory", place);
+        return qkv_no_memory(error);
     if (!input->quiet) note_words(input, place, text, size, is_prefix);
     return QKV_OK;
 }
@@ -134,7 +134,7 @@ static enum qkv_status read_prefix(struct input_lines *input, const char *place,
                              place, (long long)length, (long long)input->longest_prefix, input->prefix_limit);
     line->prefix_text = trimmed(text, arena);
     if (line->prefix_text && copy_tokens(&input->sentence, length, arena, &line->prefix)) return QKV_OK;
-    return qkv_error_set(error, "%s: out of memory", place);
+    return qkv_no_memory(error);
 }
 
 enum qkv_status input_lines_encode(struct input_lines *input, const char *place, const char *text,
@@ -172,7 +172,7 @@ enum qkv_status input_lines_encode(struct input_lines *input, const char *place,
     *line = (struct input_line){.number = ++input->count, .text = source};
     if (!source || !copy_tokens(&input->sentence, length, arena, &line->source) ||
         (input->needs_words && !add_words(input, text, size, arena, &line->source)))
-        return qkv_error_set(error, "%s: out of memory", place);
+        return qkv_no_memory(error);
     return tab ? read_prefix(input, place, tab + 1, arena, line, error) : QKV_OK;
 }
 

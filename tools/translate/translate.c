@@ -350,7 +350,7 @@ static enum qkv_status print_map(void *context, bool by_words, struct qkv_error 
     if (by_words) {
         drawn.words.source = qkv_token_words(&data->src, source->ids.length, source->texts, &typed->arena);
         drawn.words.target = qkv_token_words(&data->trg, best->length, tokens, &typed->arena);
-        if (!drawn.words.source || !drawn.words.target) return qkv_error_set(error, "out of memory");
+        if (!drawn.words.source || !drawn.words.target) return qkv_no_memory(error);
     }
     return print_cross_attention(&t->run, &drawn, error);
 }

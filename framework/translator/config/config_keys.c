@@ -168,12 +168,22 @@ static const char *path_of(const struct qkv_key *key, const struct qkv_config *c
  * when the folder is moved together with the file that it names, and an absolute one, for when the folder is moved alone. The
  * second is left out if it is not valid UTF-8, which YAML must be. folder NULL: the value is written unchanged. */
 static const char *value_for(const struct qkv_key *key, const struct qkv_config *config, const char *folder,
-                             struct qkv_arena *arena)
+                             struct qkv_arena *arena, struct qkv_error *error)
 {
     const char *path = folder ? path_of(key, config) : NULL;
     const char *relative, *absolute;
     if (!path) return qkv_value_text(key, config, arena);
-    if (!qkv_path_in_folder(arena, folder, path, &relative, &absolute) || !qkv_is_utf8(relative)) return NULL;
+    if (!qkv_path_in_folder(arena, folder, path, &relative, &absolute)) {
+        qkv_error_set(error, "%s: cannot be resolved: %s", path, strerror(errno));
+        return NULL;
+    }
+    if (!qkv_is_utf8(relative)) {
+        qkv_error_set(error,
+                      "%s is %s, which the config of the run cannot name, because it is not valid UTF-8: "
+                      "rename the file or its folder",
+                      key->path, path);
+        return NULL;
+    }
     if (!strcmp(relative, ".")) return qkv_yaml_text(relative, arena);
     bool both = qkv_is_utf8(absolute);
     relative = qkv_yaml_text(relative, arena);
@@ -192,7 +202,7 @@ static enum qkv_status write_keys(const struct qkv_config *config, FILE *file, b
         bool is_absent = !key->fallback && !*qkv_key_text(key, config) &&
                          qkv_key_unmet(&qkv_config_schema, key, config, QKV_WITHOUT_EFFECT_REFUSED).key;
         if (is_absent || (!full && qkv_key_is_derivable(key, config, &arena))) continue;
-        const char *value = value_for(key, config, folder, &arena);
+        const char *value = value_for(key, config, folder, &arena, NULL);
         int depth;
         const char *name = open_sections(key->path, previous, file, &depth);
         done = value && fprintf(file, "%*s%s: %s\n", 2 * depth, "", name, value) > 0;
@@ -218,19 +228,9 @@ enum qkv_status qkv_config_check_run_paths(const struct qkv_config *config, cons
 {
     struct qkv_arena arena = {0};
     enum qkv_status status = QKV_OK;
-    for (int i = 0; i < qkv_config_schema.count && !status; i++) {
-        const struct qkv_key *key = &keys[i];
-        const char *path = path_of(key, config), *relative, *absolute;
-        if (!path) continue;
-        if (!qkv_path_in_folder(&arena, folder, path, &relative, &absolute))
-            status = qkv_error_set(error, "%s: cannot be resolved: %s", path, strerror(errno));
-        else if (!qkv_is_utf8(relative))
-            status =
-                qkv_error_set(error,
-                              "%s is %s, which the config of the run cannot name, because it is not valid "
-                              "UTF-8: rename the file or its folder",
-                              key->path, path);
-    }
+    qkv_no_memory(error); /* unless another reason is found */
+    for (int i = 0; i < qkv_config_schema.count && !status; i++)
+        if (!value_for(&keys[i], config, folder, &arena, error)) status = QKV_INVALID;
     qkv_arena_release(&arena);
     return status;
 }

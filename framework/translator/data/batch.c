@@ -1,5 +1,6 @@
 /* Batches: one batch, its memory and shards; and the batches of an epoch. */
 #include "data/batch.h"
+#include "core/memory.h"
 #include "core/numbers.h"
 
 #include "config/config_keys.h"
@@ -117,8 +118,7 @@ enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const str
         if (source) source_tokens += source[i].length + 1;
         if (target) target_tokens += target[i].length + 1;
     }
-    if (!qkv_batch_reserve(batch, count, source_tokens, target_tokens))
-        return qkv_error_set(error, "out of memory");
+    if (!qkv_batch_reserve(batch, count, source_tokens, target_tokens)) return qkv_no_memory(error);
     qkv_batch_clear(batch);
     for (int64_t i = 0; i < count; i++)
         qkv_batch_add(batch, i, source ? &source[i] : NULL, target ? &target[i] : NULL);
@@ -425,7 +425,7 @@ enum qkv_status qkv_batches_init(struct qkv_batches *batches, const struct qkv_c
     release_sides(side);
     if (!complete) {
         qkv_batches_release(batches);
-        return qkv_error_set(error, "out of memory");
+        return qkv_no_memory(error);
     }
     batches->scratch = batches->order + size;
     batches->start = batches->scratch + size;
@@ -473,7 +473,7 @@ enum qkv_status qkv_batches_get(struct qkv_batches *batches, int64_t i, struct q
                              "the corpus was resampled: plan its batches again with qkv_batches_epoch");
     if (!qkv_batch_reserve(batch, batches->max_sentences, batches->max_source_tokens,
                            batches->max_target_tokens))
-        return qkv_error_set(error, "out of memory");
+        return qkv_no_memory(error);
     qkv_batch_clear(batch);
     int64_t pool = pool_of(batches, i);
     if (pool != batches->pool) plan_pool(batches, pool);
@@ -491,8 +491,7 @@ enum qkv_status qkv_batch_make_some(struct qkv_batch *batch, const struct qkv_co
         source_tokens += qkv_source_rows(corpus, i);
         target_tokens += qkv_target_rows(corpus, i);
     }
-    if (!qkv_batch_reserve(batch, count, source_tokens, target_tokens))
-        return qkv_error_set(error, "out of memory");
+    if (!qkv_batch_reserve(batch, count, source_tokens, target_tokens)) return qkv_no_memory(error);
     qkv_batch_clear(batch);
     for (int64_t i = 0; i < count; i++) add_from(batch, corpus, first + i);
     return QKV_OK;
@@ -540,7 +539,7 @@ enum qkv_status qkv_batches_largest(const struct qkv_batches *batches, int64_t s
     enum qkv_status status =
         count_sides(batches->corpus, side) ? add_largest(batches, shards, side, batch) : QKV_INVALID;
     release_sides(side);
-    return status ? qkv_error_set(error, "out of memory") : QKV_OK;
+    return status ? qkv_no_memory(error) : QKV_OK;
 }
 
 void qkv_batches_release(struct qkv_batches *batches)

@@ -195,14 +195,13 @@ static enum qkv_status add_merge(void *bpe, const struct qkv_lines *lines, struc
                              lines->path, (long long)lines->number);
     *space = '\0';
     if (qkv_bpe_add(bpe, lines->line, space + 1)) return QKV_OK;
-    return qkv_error_set(error, "%s: out of memory", lines->path);
+    return qkv_no_memory(error);
 }
 
 struct qkv_bpe *qkv_bpe_read(struct qkv_file_part part, struct qkv_error *error)
 {
     struct qkv_bpe *bpe = calloc(1, sizeof *bpe);
-    enum qkv_status status = bpe ? qkv_lines_read_part(part, add_merge, bpe, error)
-                                 : qkv_error_set(error, "%s: out of memory", part.path);
+    enum qkv_status status = bpe ? qkv_lines_read_part(part, add_merge, bpe, error) : qkv_no_memory(error);
     if (!status && !bpe->count) status = qkv_error_set(error, "%s: holds no merges", part.path);
     if (!status) return bpe;
     qkv_bpe_free(bpe);
@@ -288,7 +287,7 @@ enum qkv_status qkv_bpe_restrict(struct qkv_bpe *bpe, const struct qkv_types *pi
     free(token);
     qkv_types_release(chosen ? &bpe->kept : &kept);
     free(chosen ? bpe->undone : undone);
-    if (!good) return qkv_error_set(error, "out of memory for pieces");
+    if (!good) return qkv_no_memory(error);
     if (!chosen) return qkv_error_set(error, "no piece of the text occurs %lld times", (long long)minimum);
     bpe->kept = kept;
     bpe->undone = undone;
@@ -326,7 +325,7 @@ static enum qkv_status add_piece(void *pieces, const struct qkv_lines *lines, st
         return qkv_error_set(error, "%s:%lld: '%s' is already in an earlier line", lines->path, number,
                              lines->line);
     if (qkv_types_add(pieces, lines->line, frequency) >= 0) return QKV_OK;
-    return qkv_error_set(error, "%s: out of memory", lines->path);
+    return qkv_no_memory(error);
 }
 
 enum qkv_status qkv_bpe_read_pieces(struct qkv_bpe *bpe, struct qkv_file_part part, struct qkv_error *error)

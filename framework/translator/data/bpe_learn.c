@@ -378,7 +378,7 @@ struct qkv_bpe *qkv_bpe_learn(int64_t count, const struct qkv_types *const *text
     done = done && !learning.failed;
     enum qkv_status status = QKV_OK;
     if (!done)
-        status = qkv_error_set(error, "out of memory");
+        status = qkv_no_memory(error);
     else if (bpe->count < merges)
         status = qkv_error_set(
             error,

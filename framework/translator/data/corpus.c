@@ -163,7 +163,7 @@ static enum qkv_status read_text(struct qkv_corpus *corpus, const char *path,
     qkv_parallel_text_release(&text);
     for (int i = 0; i < 2 && complete && !status; i++)
         complete = !sides[i]->dropout || qkv_bpe_dropout_add_types(sides[i]->dropout, &sides[i]->types);
-    return complete ? status : qkv_error_set(error, "%s: out of memory", path);
+    return complete ? status : qkv_no_memory(error);
 }
 
 enum qkv_status qkv_corpus_read(struct qkv_corpus *corpus, const char *path,
@@ -259,14 +259,14 @@ enum qkv_status qkv_corpus_encode(struct qkv_corpus *corpus, const struct qkv_vo
     if (!encode_side(&corpus->source, sources, source) ||
         !encode_side(&corpus->target, corpus->count, target)) {
         qkv_corpus_release(corpus); /* one side may hold ids already, the other not */
-        return qkv_error_set(error, "out of memory");
+        return qkv_no_memory(error);
     }
     corpus->encoded = true;
     uLong sum = side_checksum(&corpus->source, sources, crc32_z(0, NULL, 0));
     corpus->checksum = (uint32_t)side_checksum(&corpus->target, corpus->count, sum);
     if (!corpus->sides.runs_on || divide(corpus)) return QKV_OK;
     qkv_corpus_release(corpus);
-    return qkv_error_set(error, "out of memory");
+    return qkv_no_memory(error);
 }
 
 void qkv_corpus_resample(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch)

@@ -105,8 +105,7 @@ enum qkv_status qkv_corpus_merges(const char *path, struct qkv_data_config *data
         else
             status =
                 learn(&bpe[side], words[side], joint ? words[1] : NULL, text->num_merges, keys[side], error);
-        if (!status && !bpe[side])
-            status = learns(text) ? qkv_error_set(error, "out of memory") : QKV_INVALID;
+        if (!status && !bpe[side]) status = learns(text) ? qkv_no_memory(error) : QKV_INVALID;
         text->bpe = bpe[side];
     }
     qkv_corpus_release(&corpus);
@@ -135,11 +134,6 @@ struct writing {
 static enum qkv_status cannot_write(const struct writing *writing, int code, struct qkv_error *error)
 {
     return qkv_error_set(error, "%s: cannot be written: %s", writing->path, strerror(code ? code : EIO));
-}
-
-static enum qkv_status no_memory(const struct writing *writing, struct qkv_error *error)
-{
-    return qkv_error_set(error, "%s: out of memory", writing->path);
 }
 
 static enum qkv_status has_changed(const struct writing *writing, struct qkv_error *error)
@@ -234,7 +228,7 @@ static enum qkv_status add(struct writing *writing, int number, const void *byte
 static enum qkv_status add_sentence(struct writing *writing, int side, const struct qkv_tokens *tokens,
                                     struct qkv_error *error)
 {
-    if (!QKV_RESERVE(writing->ids, writing->ids_capacity, tokens->count)) return no_memory(writing, error);
+    if (!QKV_RESERVE(writing->ids, writing->ids_capacity, tokens->count)) return qkv_no_memory(error);
     for (int64_t i = 0; i < tokens->count; i++) {
         writing->ids[i] = qkv_vocabulary_id(writing->vocabulary[side], tokens->token[i]);
         writing->header.side[side].unknown += writing->ids[i] == QKV_UNKNOWN;
@@ -278,7 +272,7 @@ static enum qkv_status write_sections(struct writing *writing, struct qkv_error 
     char *text[QKV_PREPARED_LINES] = {NULL};
     enum qkv_status status = QKV_OK;
     for (int i = 0; i < QKV_PREPARED_LINES && !status; i++) {
-        if (!(text[i] = text_of(writing, i))) status = no_memory(writing, error);
+        if (!(text[i] = text_of(writing, i))) status = qkv_no_memory(error);
         if (text[i]) header->section[i].size = strlen(text[i]);
     }
     const uint64_t size = qkv_prepared_lay_out(header);

@@ -1,5 +1,6 @@
 /* The bytes of a text file. */
 #include "core/file.h"
+#include "core/memory.h"
 #include "data/lines.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ struct qkv_input *qkv_input_open(const char *path, struct qkv_error *error)
     bool standard = !strcmp(path, "-");
     struct qkv_input *input = calloc(1, sizeof *input);
     if (!input) {
-        qkv_error_set(error, "%s: out of memory", path);
+        qkv_no_memory(error);
         return NULL;
     }
     input->path = standard ? "<stdin>" : path;
@@ -67,7 +68,7 @@ static enum qkv_status prepare(struct qkv_input *input, struct qkv_error *error)
     if (!input->is_gzip || inflateInit2(&input->stream, 15 + 16) == Z_OK)
         return QKV_OK; /* 16: gzip, not zlib */
     input->is_gzip = false;
-    return qkv_error_set(error, "%s: out of memory", input->path);
+    return qkv_no_memory(error);
 }
 
 static enum qkv_status expand(struct qkv_input *input, char *to, size_t size, size_t *got,
@@ -84,7 +85,7 @@ static enum qkv_status expand(struct qkv_input *input, char *to, size_t size, si
     input->in_member = code != Z_STREAM_END;
     *got = size - stream->avail_out;
     input->total += (int64_t)*got;
-    if (code == Z_MEM_ERROR) return qkv_error_set(error, "%s: out of memory", input->path);
+    if (code == Z_MEM_ERROR) return qkv_no_memory(error);
     if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
         return qkv_error_set(error, "%s: the gzip file is damaged: %s", input->path,
                              stream->msg ? stream->msg : "it needs a dictionary");

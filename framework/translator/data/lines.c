@@ -10,7 +10,7 @@ enum { CHUNK = 1 << 16 }; /* bytes per read */
 enum qkv_status qkv_lines_open(struct qkv_lines *lines, const char *path, struct qkv_error *error)
 {
     *lines = (struct qkv_lines){.path = strdup(strcmp(path, "-") ? path : "<stdin>")};
-    if (!lines->path) return qkv_error_set(error, "%s: out of memory", path);
+    if (!lines->path) return qkv_no_memory(error);
     lines->input = qkv_input_open(strcmp(path, "-") ? lines->path : path, error);
     if (lines->input) return QKV_OK;
     qkv_lines_close(lines);
@@ -32,7 +32,7 @@ static enum qkv_status fill(struct qkv_lines *lines, struct qkv_error *error)
                              lines->path, (long long)lines->number + 1, QKV_LINE_MAX_BYTES >> 20);
     if (!QKV_RESERVE(lines->buffer, lines->capacity, (int64_t)lines->used + CHUNK + 1)) {
         lines->used = 0;
-        return qkv_error_set(error, "%s: out of memory", lines->path);
+        return qkv_no_memory(error);
     }
     do {
         if (qkv_input_read(lines->input, lines->buffer + lines->used, CHUNK - (first ? lines->used : 0), &got,
@@ -94,7 +94,7 @@ static enum qkv_status open_part(struct qkv_lines *lines, struct qkv_file_part p
         return QKV_OK;
     }
     qkv_lines_close(lines);
-    return qkv_error_set(error, "%s: out of memory", part.path);
+    return qkv_no_memory(error);
 }
 
 enum qkv_status qkv_lines_read_part(struct qkv_file_part part, qkv_add_line *add, void *made,

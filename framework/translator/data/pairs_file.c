@@ -1,5 +1,6 @@
 /* Reads sentence pairs: finds the files, reads a table or two files, and finds out which side is which. */
 #include "core/file.h"
+#include "core/memory.h"
 #include "data/corpus.h"
 #include "data/pairs.h"
 #include "data/prepared.h"
@@ -84,7 +85,7 @@ static enum qkv_status list_files(struct files *files, const struct qkv_pairs_re
     files->prefix = slash ? slash + 1 : request->path;
     files->folder_size = (size_t)(files->prefix - request->path);
     char *pattern = malloc(2 * strlen(request->path) + sizeof ".*"), *to = pattern;
-    if (!pattern) return qkv_error_set(error, "%s: out of memory", request->path);
+    if (!pattern) return qkv_no_memory(error);
     for (const char *at = request->path; *at; *to++ = *at++)
         if (strchr("*?[\\", *at)) *to++ = '\\';
     strcpy(to, ".*");
@@ -187,7 +188,7 @@ static enum qkv_status find_files(const struct qkv_pairs_request *request, char 
     for (int side = 0; side < 2 && !status; side++) {
         const char *given = side ? request->target : request->path;
         path[side] = strdup(request->target ? given : files.file[chosen[side]].path);
-        if (!path[side]) status = qkv_error_set(error, "%s: out of memory", request->path);
+        if (!path[side]) status = qkv_no_memory(error);
     }
     globfree(&files.listing);
     return status;

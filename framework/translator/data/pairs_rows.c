@@ -19,11 +19,6 @@ struct table_text {
     char separator; /* 0: not known */
 };
 
-static enum qkv_status no_memory(const char *path, struct qkv_error *error)
-{
-    return qkv_error_set(error, "%s: out of memory", path);
-}
-
 /* ---- making rows ---- */
 
 void qkv_pairs_leave_out(struct qkv_skipped_lines *lines, int64_t number)
@@ -118,7 +113,7 @@ static enum qkv_status read_lines(struct table_text *table, struct pairs_rows *r
     bool found;
     int64_t returns = 0; /* CR within lines */
     /* So that the text is never NULL, even if the header of Anki is all there is. */
-    if (!QKV_RESERVE(rows->text, rows->text_capacity, 1)) return no_memory(lines->path, error);
+    if (!QKV_RESERVE(rows->text, rows->text_capacity, 1)) return qkv_no_memory(error);
     while (!(status = qkv_lines_next(lines, &found, error)) && found) {
         pairs->read++;
         for (const char *at = lines->line; (at = strchr(at, '\r')); at++) returns++;
@@ -128,7 +123,7 @@ static enum qkv_status read_lines(struct table_text *table, struct pairs_rows *r
             continue;
         }
         int64_t end = table->size + (int64_t)lines->size + 1;
-        if (!QKV_RESERVE(rows->text, rows->text_capacity, end + 1)) return no_memory(lines->path, error);
+        if (!QKV_RESERVE(rows->text, rows->text_capacity, end + 1)) return qkv_no_memory(error);
         memcpy(rows->text + table->size, lines->line, lines->size);
         rows->text[end - 1] = '\n';
         table->size = end;
@@ -244,7 +239,7 @@ static enum qkv_status read_json(const struct table_text *table, struct pairs_ro
         bool is_added = (!is_first || add_names(rows, fields, number)) &&
                         (is_blank ? end_row(rows, number) : add_fields(rows, fields, line, number));
         if (!is_first) cJSON_Delete(fields);
-        if (!is_added) return no_memory(table->path, error);
+        if (!is_added) return qkv_no_memory(error);
     }
     return QKV_OK;
 }
@@ -443,7 +438,7 @@ static enum qkv_status read_csv(const struct table_text *table, struct csv *csv,
         if (!fits) qkv_pairs_leave_out(&pairs->other_columns, number);
         if (fits && row.count > rows->columns) rows->columns = row.count;
         pairs->joined += row.breaks;
-        if (fits && !add_row(rows, csv, &row, number)) return no_memory(table->path, error);
+        if (fits && !add_row(rows, csv, &row, number)) return qkv_no_memory(error);
     }
     return QKV_OK;
 }

@@ -11,11 +11,6 @@
 #include <string.h>
 #include <strings.h>
 
-static enum qkv_status no_memory(struct qkv_error *error)
-{
-    return qkv_error_set(error, "out of memory for sentence pairs");
-}
-
 /* ---- numbers of sentences ---- */
 
 /* Sentences of a side have the same number when they have the same letters and digits, in lower case. */
@@ -358,7 +353,7 @@ enum qkv_status qkv_pairs_describe(const struct qkv_pairs *pairs, struct qkv_pai
                          numbers.types[1].frequency[numbers.number[1][i]] > 1;
     }
     release_numbers(&numbers);
-    return complete ? QKV_OK : no_memory(error);
+    return complete ? QKV_OK : qkv_no_memory(error);
 }
 
 /* ---- cleaning ---- */
@@ -401,7 +396,7 @@ enum qkv_status qkv_pairs_clean(struct qkv_pairs *pairs, struct qkv_pairs_remove
     }
     if (complete) keep(pairs, numbers.is_new);
     release_numbers(&numbers);
-    return complete ? QKV_OK : no_memory(error);
+    return complete ? QKV_OK : qkv_no_memory(error);
 }
 
 /* ---- splitting ---- */
@@ -510,7 +505,7 @@ enum qkv_status qkv_pairs_split(const struct qkv_pairs *pairs, struct qkv_pairs_
             pairs->path[0], (long long)count, (long long)wanted.dev, (long long)wanted.test);
     if (!make_groups(&groups, pairs)) {
         qkv_arena_release(&groups.arena);
-        return no_memory(error);
+        return qkv_no_memory(error);
     }
     for (int64_t i = 0; i < count; i++) {
         groups.order[i] = i;

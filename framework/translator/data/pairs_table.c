@@ -11,11 +11,6 @@
 
 /* ---- adding a pair ---- */
 
-static enum qkv_status no_memory(const char *path, struct qkv_error *error)
-{
-    return qkv_error_set(error, "%s: out of memory", path);
-}
-
 void qkv_pairs_set_language(struct qkv_pairs *pairs, int side, const char *code)
 {
     char *lang = pairs->lang[side];
@@ -59,7 +54,7 @@ enum qkv_status qkv_pairs_add(struct qkv_pairs *pairs, int64_t line, const struc
         return QKV_OK;
     }
     if (!add_sentence(pairs, 0, sentence[0]) || !add_sentence(pairs, 1, sentence[1]))
-        return no_memory(pairs->path[0], error);
+        return qkv_no_memory(error);
     pairs->count++;
     return QKV_OK;
 }
@@ -337,7 +332,7 @@ enum qkv_status qkv_pairs_read_table(struct qkv_pairs *pairs, const struct qkv_p
     if (qkv_lines_open(&lines, request->path, error)) return QKV_INVALID;
     pairs->path[0] = strdup(lines.path);
     pairs->path[1] = strdup(lines.path);
-    enum qkv_status status = pairs->path[0] && pairs->path[1] ? QKV_OK : no_memory(lines.path, error);
+    enum qkv_status status = pairs->path[0] && pairs->path[1] ? QKV_OK : qkv_no_memory(error);
     if (!status) status = qkv_pairs_read_rows(&table.rows, pairs, &lines, error);
     qkv_lines_close(&lines);
     if (!status) {

@@ -20,7 +20,7 @@ static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, co
     if (!lang) return qkv_error_set(error, "%s: data.src.lang and data.trg.lang must be set", prefix);
     size_t size = strlen(prefix) + strlen(lang) + sizeof "..gz";
     char *path = malloc(size);
-    if (!path) return qkv_error_set(error, "%s: out of memory", prefix);
+    if (!path) return qkv_no_memory(error);
     struct stat status;
     enum qkv_status result;
     snprintf(path, size, "%s.%s.gz", prefix, lang);
@@ -210,7 +210,7 @@ static enum qkv_status open_text(struct qkv_parallel_text *text, struct qkv_erro
     text->train_bytes = INT64_MAX;
     if (qkv_is_prepared(text->path)) return qkv_prepared_refuse(text->path, error);
     text->file = qkv_path_files(&text->arena, text->path, &text->files);
-    if (!text->file) return qkv_error_set(error, "%s: out of memory", text->path);
+    if (!text->file) return qkv_no_memory(error);
     if (!text->files) return qkv_error_set(error, "%s: the folder has no files", text->path);
     if (text->options.part == QKV_PART_ALL) return QKV_OK;
     if (!strcmp(text->path, "-"))
@@ -264,8 +264,7 @@ static enum qkv_status next_text(struct qkv_parallel_text *text, bool *found, st
         bool is_done = !*found || form == QKV_TEXT_RUNNING, is_empty = is_blank(text, 1);
         if (is_done || (form == QKV_TEXT_LINES && !is_empty)) break;
         if (is_empty && size) break;
-        if (!is_empty && !add_to_paragraph(text, &size))
-            return qkv_error_set(error, "%s: out of memory", text->path);
+        if (!is_empty && !add_to_paragraph(text, &size)) return qkv_no_memory(error);
     }
     if (!size) return QKV_OK;
     text->raw[1] = text->paragraph, text->size[1] = size;
@@ -329,7 +328,7 @@ enum qkv_status qkv_parallel_text_next(struct qkv_parallel_text *text, bool *fou
             struct qkv_tokens *tokens = &text->tokens[side];
             /* The lines are valid text, so only memory can be missing. */
             if (qkv_tokenize(tokens, text->config[side], text->raw[side], text->size[side], NULL))
-                return qkv_error_set(error, "%s: out of memory", text->path);
+                return qkv_no_memory(error);
             if (!text->options.drop_long || text->data->text == QKV_TEXT_RUNNING ||
                 tokens->count <= text->config[side]->max_length)
                 continue;

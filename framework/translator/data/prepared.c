@@ -1,6 +1,7 @@
 /* Prepared corpora: their layout, and opening them. Everything in a file is checked here, so that no user of the corpus reads
  * outside the map. */
 #include "data/prepared.h"
+#include "core/memory.h"
 #include "data/corpus.h"
 
 #include "config/config_keys.h"
@@ -199,8 +200,7 @@ static struct qkv_prepared *open_file(const char *path, struct qkv_error *error)
     struct qkv_prepared *prepared = calloc(1, sizeof *prepared);
     enum qkv_status status;
     if (prepared) prepared->path = strdup(path);
-    status = prepared && prepared->path ? map(prepared, descriptor, error)
-                                        : qkv_error_set(error, "%s: out of memory", path);
+    status = prepared && prepared->path ? map(prepared, descriptor, error) : qkv_no_memory(error);
     close(descriptor);
     if (!status) status = check_header(prepared, error);
     for (int i = 0; !status && i < QKV_PREPARED_LINES; i++) status = check_section(prepared, i, error);
@@ -238,7 +238,7 @@ static enum qkv_status check_settings(const struct qkv_prepared *prepared, const
 {
     if (qkv_prepared_check_dropout(prepared->path, data, error)) return QKV_INVALID;
     char *settings = qkv_prepared_settings(data), *next = settings;
-    if (!settings) return qkv_error_set(error, "%s: out of memory", prepared->path);
+    if (!settings) return qkv_no_memory(error);
     enum qkv_status status =
         qkv_lines_read_part(part_of(prepared, QKV_PREPARED_SETTINGS), compare_setting, &next, error);
     if (!status && *next) status = other_version(prepared->path, error);

@@ -6,7 +6,7 @@
 static enum qkv_status no_memory(struct qkv_sentence *sentence, struct qkv_error *error)
 {
     sentence->tokens.count = 0;
-    return qkv_error_set(error, "out of memory");
+    return qkv_no_memory(error);
 }
 
 static enum qkv_status encode(struct qkv_sentence *sentence, const struct qkv_text_config *text,

@@ -72,7 +72,7 @@ enum qkv_status qkv_tokenize(struct qkv_tokens *tokens, const struct qkv_text_co
     if (count >= 0) count = escape(tokens, count, added_mark(text));
     if (count < 0 || !tokenizer->split(tokens, text, count)) {
         tokens->count = tokens->words = tokens->text_size = 0;
-        return qkv_error_set(error, "out of memory");
+        return qkv_no_memory(error);
     }
     const char *token = tokens->text;
     for (int64_t i = 0; i < tokens->count; i++, token += strlen(token) + 1) tokens->token[i] = token;

@@ -1,3 +1,4 @@
+#include "core/memory.h"
 #include "data/corpus.h"
 
 #include "core/file.h"
@@ -77,7 +78,7 @@ enum qkv_status qkv_vocabulary_build(struct qkv_vocabulary *vocabulary, int64_t 
     qkv_types_release(&sum);
     if (done) return QKV_OK;
     qkv_vocabulary_release(vocabulary);
-    return qkv_error_set(error, "out of memory");
+    return qkv_no_memory(error);
 }
 
 int32_t qkv_vocabulary_id(const struct qkv_vocabulary *vocabulary, const char *token)
@@ -168,7 +169,7 @@ static enum qkv_status add_line(void *made, const struct qkv_lines *lines, struc
     int32_t before = qkv_types_find(&vocabulary->types, token);
     if (before >= 0)
         return qkv_error_set(error, "%s:%lld: \"%s\" repeats line %d", path, number, token, before + 1);
-    return add(vocabulary, token, 0) ? QKV_OK : qkv_error_set(error, "%s: out of memory", path);
+    return add(vocabulary, token, 0) ? QKV_OK : qkv_no_memory(error);
 }
 
 enum qkv_status qkv_vocabulary_read(struct qkv_vocabulary *vocabulary, struct qkv_file_part part,
