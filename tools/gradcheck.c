@@ -333,19 +333,13 @@ static int column_width(enum qkv_fault fault)
     return name > cell ? name : cell;
 }
 
-static void print_faults_head(void)
-{
-    printf("%-20s", "op");
-    for (int fault = QKV_FAULT_NONE + 1; fault < QKV_FAULT_COUNT; fault++)
-        printf(" %-*s", column_width((enum qkv_fault)fault), qkv_fault_name((enum qkv_fault)fault));
-    putchar('\n');
-}
-
+/* Prints the verdicts on an op; NULL: the names of the faults. */
 static void print_faults(const struct fault_row *row)
 {
-    printf("%-20s", qkv_op_name(row->op));
+    printf("%-20s", row ? qkv_op_name(row->op) : "op");
     for (int fault = QKV_FAULT_NONE + 1; fault < QKV_FAULT_COUNT; fault++)
-        printf(" %-*s", column_width((enum qkv_fault)fault), VERDICT_CELLS[row->verdict[fault]]);
+        printf(" %-*s", column_width((enum qkv_fault)fault),
+               row ? VERDICT_CELLS[row->verdict[fault]] : qkv_fault_name((enum qkv_fault)fault));
     putchar('\n');
 }
 
@@ -369,7 +363,7 @@ static int gradcheck_matrix(enum qkv_op_id only, const struct qkv_check_options 
     struct qkv_error error = {""};
     cJSON *rows = cJSON_CreateArray();
     enum qkv_status status = QKV_OK;
-    if (!json) print_faults_head();
+    if (!json) print_faults(NULL);
     for (int op = (int)first; !status && op <= (int)last; op++) {
         struct fault_row row = {.op = (enum qkv_op_id)op};
         status = check_faults(&row, options, &error);

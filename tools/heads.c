@@ -31,14 +31,6 @@ static const struct qkv_head_measure_info *info_of(int m)
 
 enum { NAME_WIDTH = 12, NARROWEST = 6 };
 
-/* Whether some head has the measure. */
-static bool has_measure(const struct heads *h, int m)
-{
-    for (int64_t i = 0; i < h->measured.count; i++)
-        if (!isnan(h->measured.heads[i].value[m])) return true;
-    return false;
-}
-
 /* ---- text ---- */
 
 static const char *number_text(int m, double value, char text[32])
@@ -49,32 +41,33 @@ static const char *number_text(int m, double value, char text[32])
     return isnan(value) ? "-" : text;
 }
 
+/* The width of the column of a measure; 0: no head has it. */
 static int width_of(const struct heads *h, int m)
 {
     int widest = (int)strlen(info_of(m)->title);
+    bool is_known = false;
     for (int64_t i = 0; i < h->measured.count; i++) {
         char text[32];
-        int width = (int)strlen(number_text(m, h->measured.heads[i].value[m], text));
+        double value = h->measured.heads[i].value[m];
+        int width = (int)strlen(number_text(m, value, text));
         if (width > widest) widest = width;
+        is_known |= !isnan(value);
     }
-    return widest > NARROWEST ? widest : NARROWEST;
+    return !is_known ? 0 : widest > NARROWEST ? widest : NARROWEST;
 }
 
 /* The columns of measures first .. end - 1. */
 static void append_columns(const struct heads *h, int first, int end, struct bytes *out)
 {
-    qkv_bytes_format(out, "%-*s", NAME_WIDTH, "head");
-    for (int m = first; m < end; m++)
-        if (has_measure(h, m)) qkv_bytes_format(out, " %*s", width_of(h, m), info_of(m)->title);
-    qkv_bytes_text(out, "\n");
-    for (int64_t i = 0; i < h->measured.count; i++) {
-        char name[64], text[32];
-        qkv_head_name(h->measured.heads[i].head, name, sizeof name);
+    for (int64_t i = -1; i < h->measured.count; i++) { /* -1: the titles */
+        const struct qkv_measured_head *head = i < 0 ? NULL : &h->measured.heads[i];
+        char name[64] = "head", text[32];
+        if (head) qkv_head_name(head->head, name, sizeof name);
         qkv_bytes_format(out, "%-*s", NAME_WIDTH, name);
-        for (int m = first; m < end; m++)
-            if (has_measure(h, m))
-                qkv_bytes_format(out, " %*s", width_of(h, m),
-                                 number_text(m, h->measured.heads[i].value[m], text));
+        for (int m = first, width; m < end; m++)
+            if ((width = width_of(h, m)))
+                qkv_bytes_format(out, " %*s", width,
+                                 head ? number_text(m, head->value[m], text) : info_of(m)->title);
         qkv_bytes_text(out, "\n");
     }
 }

@@ -69,6 +69,10 @@ bool init_plan_shrink(struct init_plan *plan);
  * updates that fit into the rest of `seconds`, at most that of the longest training that the sizes allow. */
 int64_t init_plan_updates(struct init_plan *plan, const struct qkv_train_cost *cost, double seconds);
 
+/* The number of updates, two digits of it, that fits into the time with so many validations; at most so many epochs. */
+int64_t init_fitting_updates(const struct qkv_train_cost *cost, double seconds, int64_t validations,
+                             int64_t epochs);
+
 /* Minutes of training in which so many epochs and their validations fit, rounded up to one or two digits. */
 int64_t init_plan_minutes(const struct qkv_train_cost *cost, int64_t epochs);
 

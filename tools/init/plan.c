@@ -220,20 +220,24 @@ int64_t init_validation_freq(const struct init_plan *plan)
     return (freq + unit - 1) / unit * unit;
 }
 
-int64_t init_plan_updates(struct init_plan *plan, const struct qkv_train_cost *cost, double seconds)
+int64_t init_fitting_updates(const struct qkv_train_cost *cost, double seconds, int64_t validations,
+                             int64_t epochs)
 {
     enum { DIGITS = 100 };
-    int64_t max = plan->sizes->epochs * cost->batches;
+    double left = seconds - (double)validations * cost->seconds_per_validation;
+    /* Training gets at least half of the time, even if validations are slow. */
+    left = fmax(left, seconds / 2) / cost->seconds_per_update;
+    int64_t updates = (int64_t)fmin(left, (double)(epochs * cost->batches)), unit = 1;
+    while (updates / unit >= DIGITS) unit *= 10;
+    updates = updates / unit * unit;
+    return updates < 1 ? 1 : updates;
+}
+
+int64_t init_plan_updates(struct init_plan *plan, const struct qkv_train_cost *cost, double seconds)
+{
     double fitting = seconds / 3 / cost->seconds_per_validation;
     plan->validations = fitting < 1 ? 1 : fitting < MAX_VALIDATIONS ? (int64_t)fitting : MAX_VALIDATIONS;
-    double left = seconds - (double)plan->validations * cost->seconds_per_validation;
-    /* Training gets at least half of the time, even if validations are slow. */
-    if (left < seconds / 2) left = seconds / 2;
-    double updates = left / cost->seconds_per_update;
-    int64_t rounded = updates < (double)max ? (int64_t)updates : max, unit = 1;
-    while (rounded / unit >= DIGITS) unit *= 10;
-    rounded = rounded / unit * unit;
-    return rounded < 1 ? 1 : rounded;
+    return init_fitting_updates(cost, seconds, plan->validations, plan->sizes->epochs);
 }
 
 int64_t init_plan_minutes(const struct qkv_train_cost *cost, int64_t epochs)

@@ -139,18 +139,6 @@ static enum qkv_status write_file(const struct init *init, const struct init_tex
     return status;
 }
 
-/* The number of updates that fits into the time, two digits of it. */
-static int64_t fitting_updates(const struct qkv_train_cost *cost, double seconds)
-{
-    double validations = VALIDATIONS * cost->seconds_per_validation;
-    double left = seconds - validations > seconds / 2 ? seconds - validations : seconds / 2;
-    int64_t updates = (int64_t)fmin(left / cost->seconds_per_update, (double)(MAX_EPOCHS * cost->batches)),
-            unit = 1;
-    while (updates / unit >= 100) unit *= 10;
-    updates = updates / unit * unit;
-    return updates < 1 ? 1 : updates;
-}
-
 enum qkv_status init_text_make(struct init *init, const struct init_text *text,
                                const struct init_text_options *options, struct qkv_error *error)
 {
@@ -169,7 +157,9 @@ enum qkv_status init_text_make(struct init *init, const struct init_text *text,
         progress_bar_clear(&bar);
         if (status) remove(init->file); /* there was none, or it was to be replaced */
         if (!status)
-            status = write_file(init, text, updates = fitting_updates(&cost, 60 * options->minutes), error);
+            status = write_file(
+                init, text,
+                updates = init_fitting_updates(&cost, 60 * options->minutes, VALIDATIONS, MAX_EPOCHS), error);
     }
     if (status || options->quiet) return status;
     printf("%s: running text, %lld lines, %lld characters; its lines are no pairs, so this is for a language "

@@ -98,16 +98,11 @@ static void train_block_validation(struct train_block *block, const struct qkv_t
     }
     qkv_arena_reset(&block->arena);
     block->samples = 0;
-    for (int64_t i = 0; i < validation->samples && i < TRAIN_BLOCK_SAMPLES; i++) {
-        const char *given = validation->source[i] ? validation->source[i] : "";
-        const char *source = qkv_arena_string(&block->arena, given);
-        const char *reference = qkv_arena_string(&block->arena, validation->reference[i]);
-        const char *translation = qkv_arena_string(&block->arena, validation->translation[i]);
-        if (!source || !reference || !translation) return;
-        block->sample[i].source = source;
-        block->sample[i].reference = reference;
-        block->sample[i].translation = translation;
-        block->samples = i + 1;
+    for (int64_t i = 0; i < validation->samples && i < TRAIN_BLOCK_SAMPLES; i++, block->samples++) {
+        const char *source = validation->source[i] ? validation->source[i] : "";
+        block->sample[i].source = TEXT_IN(&block->arena, "%s", source);
+        block->sample[i].reference = TEXT_IN(&block->arena, "%s", validation->reference[i]);
+        block->sample[i].translation = TEXT_IN(&block->arena, "%s", validation->translation[i]);
     }
 }
 
@@ -435,27 +430,23 @@ static void show_start(void *context, const struct qkv_train_start *start)
     view->resumed = start->resumed;
     view->started_at = qkv_clock_seconds();
     if (view->quiet) return;
-    char frozen[48] = "", processes[32] = "", vocabularies[64];
-    if (view->sides.has_source)
-        snprintf(vocabularies, sizeof vocabularies, "vocabularies of %d and %d", (int)start->source_types,
-                 (int)start->target_types);
-    else
-        snprintf(vocabularies, sizeof vocabularies, "a vocabulary of %d", (int)start->target_types);
-    if (start->processes > 1) snprintf(processes, sizeof processes, "%d processes with ", start->processes);
-    if (start->frozen) snprintf(frozen, sizeof frozen, " (%lld frozen)", (long long)start->frozen);
-    say(stderr, "%s: %lld parameters%s, %lld training %s, %lld dev %s, %s, %s%d thread%s\n", start->folder,
-        (long long)start->parameters, frozen, (long long)start->pairs, view->unit,
-        (long long)start->dev_pairs, view->unit, vocabularies, processes, start->threads,
-        start->threads == 1 ? "" : "s");
-    if (start->pairs < start->read && !view->sides.has_source)
-        fprintf(stderr, "dropped %lld of %lld training %s, which are longer than max_length\n",
-                (long long)(start->read - start->pairs), (long long)start->read, view->unit);
-    else if (start->pairs < start->read)
-        fprintf(stderr,
-                "dropped %lld of %lld training pairs; longer than max_length: %lld source%s, %lld target%s\n",
-                (long long)(start->read - start->pairs), (long long)start->read,
-                (long long)start->long_sources, start->long_sources == 1 ? "" : "s",
-                (long long)start->long_targets, start->long_targets == 1 ? "" : "s");
+    int64_t dropped = start->read - start->pairs;
+    say(stderr, "%s: %lld parameters", start->folder, (long long)start->parameters);
+    if (start->frozen) fprintf(stderr, " (%lld frozen)", (long long)start->frozen);
+    fprintf(stderr, ", %lld training %s, %lld dev %s, ", (long long)start->pairs, view->unit,
+            (long long)start->dev_pairs, view->unit);
+    if (view->sides.has_source) fprintf(stderr, "vocabularies of %d and ", (int)start->source_types);
+    fprintf(stderr, view->sides.has_source ? "%d, " : "a vocabulary of %d, ", (int)start->target_types);
+    if (start->processes > 1) fprintf(stderr, "%d processes with ", start->processes);
+    fprintf(stderr, "%d thread%s\n", start->threads, start->threads == 1 ? "" : "s");
+    if (dropped)
+        fprintf(stderr, "dropped %lld of %lld training %s%s longer than max_length", (long long)dropped,
+                (long long)start->read, view->unit, view->sides.has_source ? ";" : ", which are");
+    if (dropped && view->sides.has_source)
+        fprintf(stderr, ": %lld source%s, %lld target%s", (long long)start->long_sources,
+                start->long_sources == 1 ? "" : "s", (long long)start->long_targets,
+                start->long_targets == 1 ? "" : "s");
+    if (dropped) fputc('\n', stderr);
     if (start->resumed) fprintf(stderr, "resuming after update %lld\n", (long long)start->resumed);
     show_warm_start(start);
 }
