@@ -22,54 +22,39 @@ static const double LOWEST_LOSS = 1e-6; /* losses below are drawn as this one */
 static const double MIN_LOSS_RANGE = 0.25;
 
 /* Adds a loss; one that is not finite is left out. */
-static void loss_history_add(struct loss_history *history, double loss)
+static void add_loss(struct train_block *block, double loss)
 {
     if (!isfinite(loss)) return;
-    if (!history->per_point) history->per_point = 1;
-    bool is_full = !history->count || history->in_last == history->per_point;
-    if (is_full && history->count == LOSS_HISTORY_POINTS) {
-        for (int i = 0; i < LOSS_HISTORY_POINTS / 2; i++)
-            history->sum[i] = history->sum[2 * i] + history->sum[2 * i + 1];
-        history->count /= 2;
-        history->per_point *= 2;
-    }
-    if (is_full) {
-        history->sum[history->count++] = 0;
-        history->in_last = 0;
-    }
-    history->sum[history->count - 1] += loss;
-    history->in_last++;
+    if (!QKV_RESERVE(block->losses, block->loss_capacity, block->loss_count + 1)) required(NULL);
+    block->losses[block->loss_count++] = loss;
 }
 
 /* The logarithm of the mean loss in column `column` of `columns`. */
-static double column_value(const struct loss_history *history, int column, int columns)
+static double column_value(const struct train_block *block, int64_t column, int64_t columns)
 {
-    int first = column * history->count / columns, end = (column + 1) * history->count / columns;
-    double sum = 0, losses = 0;
-    for (int i = first; i < end; i++) {
-        sum += history->sum[i];
-        losses += (double)(i + 1 < history->count ? history->per_point : history->in_last);
-    }
-    return qkv_scalar_log(fmax(sum / losses, LOWEST_LOSS));
+    int64_t first = column * block->loss_count / columns, end = (column + 1) * block->loss_count / columns;
+    double sum = 0;
+    for (int64_t i = first; i < end; i++) sum += block->losses[i];
+    return qkv_scalar_log(fmax(sum / (double)(end - first), LOWEST_LOSS));
 }
 
 /* Draws the complete history from left to right: appends at most `width` characters of one column each, taller for a higher
  * loss, on a logarithmic scale between the lowest and the highest loss. Without UTF-8, heights are shown by _ . - = + #. */
-static void loss_history_draw(const struct loss_history *history, int width, bool is_utf8, struct bytes *out)
+static void draw_losses(const struct train_block *block, int64_t width, struct bytes *out)
 {
     static const char ascii[LOSS_LEVELS + 1] = "_..--=+#";
-    int columns = history->count < width ? history->count : width;
+    int64_t columns = block->loss_count < width ? block->loss_count : width;
     double lowest = INFINITY, highest = -INFINITY;
-    for (int i = 0; i < columns; i++) {
-        lowest = fmin(lowest, column_value(history, i, columns));
-        highest = fmax(highest, column_value(history, i, columns));
+    for (int64_t i = 0; i < columns; i++) {
+        lowest = fmin(lowest, column_value(block, i, columns));
+        highest = fmax(highest, column_value(block, i, columns));
     }
-    for (int i = 0; i < columns; i++) {
-        double share = (column_value(history, i, columns) - lowest) / fmax(highest - lowest, MIN_LOSS_RANGE);
+    for (int64_t i = 0; i < columns; i++) {
+        double share = (column_value(block, i, columns) - lowest) / fmax(highest - lowest, MIN_LOSS_RANGE);
         int level = (int)fmin(share * LOSS_LEVELS, LOSS_LEVELS - 1);
-        const char block[3] = {'\xE2', '\x96', (char)(0x81 + level)}; /* U+2581, an eighth, to U+2588 */
-        if (is_utf8)
-            qkv_bytes_append(out, block, sizeof block);
+        const char bar[3] = {'\xE2', '\x96', (char)(0x81 + level)}; /* U+2581, an eighth, to U+2588 */
+        if (block->is_utf8)
+            qkv_bytes_append(out, bar, sizeof bar);
         else
             qkv_bytes_append(out, &ascii[level], 1);
     }
@@ -84,8 +69,7 @@ static void train_block_progress(struct train_block *block, const struct qkv_tra
 {
     block->progress = *progress;
     if (progress->logged)
-        loss_history_add(&block->losses,
-                         isfinite(progress->cross_entropy) ? progress->cross_entropy : progress->loss);
+        add_loss(block, isfinite(progress->cross_entropy) ? progress->cross_entropy : progress->loss);
 }
 
 static void train_block_validation(struct train_block *block, const struct qkv_train_validation *validation)
@@ -207,7 +191,7 @@ static void append_loss(const struct train_block *block, int width, struct bytes
     add_words(&line, "%.4f%s", p->loss, parts);
     add_words(&line, "learning rate %.3g", p->learning_rate);
     break_line(&line);
-    loss_history_draw(&block->losses, width - LABEL < WIDEST ? width - LABEL : WIDEST, block->is_utf8, out);
+    draw_losses(block, width - LABEL < WIDEST ? width - LABEL : WIDEST, out);
     qkv_bytes_text(out, "\n");
 }
 
@@ -684,4 +668,5 @@ void train_view_failure(struct train_view *view, const struct qkv_config *config
 void train_view_release(struct train_view *view)
 {
     qkv_arena_release(&view->block.arena);
+    free(view->block.losses);
 }

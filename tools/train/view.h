@@ -3,17 +3,6 @@
 
 #include "command.h"
 
-enum { LOSS_HISTORY_POINTS = 256 };
-
-/* All zero: empty. Each point is the mean of `per_point` consecutive losses; the last may have fewer. When all points are used,
- * pairs of neighbours are merged. */
-struct loss_history {
-    double sum[LOSS_HISTORY_POINTS];
-    int count;
-    int64_t per_point; /* 0: 1 */
-    int64_t in_last;
-};
-
 enum { TRAIN_BLOCK_SAMPLES = 3, TRAIN_BLOCK_PARTS = 80 };
 
 /* The state of training that is drawn. All zero at first, except for the first four members. */
@@ -22,7 +11,8 @@ struct train_block {
     bool has_other_objective; /* the loss is not the cross-entropy, which is therefore shown beside it */
     bool is_utf8, is_colored;
     struct qkv_train_progress progress; /* update 0: none yet */
-    struct loss_history losses;
+    double *losses;                     /* [loss_count]: those of the log lines */
+    int64_t loss_count, loss_capacity;
     int64_t validated, best_update; /* updates of the last validation and of the best; 0: none */
     double best;
     struct qkv_scores scores; /* of the last validation */

@@ -47,12 +47,11 @@ enum {
 struct speller {
     const struct qkv_text_config *text;
     const struct qkv_vocabulary *vocabulary;
-    struct qkv_sentence encoded; /* the spelling that was tried last */
-    /* [length of the line + ADDED]: the best spelling so far; others, of another word, case and mark */
-    int32_t *best, *word, *cased, *marked;
-    int64_t length, unknown; /* code points and unknown tokens of `best` */
-    char *bytes;             /* of the spelling that was tried last */
-    bool failed;             /* out of memory */
+    struct qkv_sentence encoded;  /* the spelling that was tried last */
+    int32_t *best, *word, *tried; /* [length of the line + ADDED]: the best spelling so far, others */
+    int64_t length, unknown;      /* code points and unknown tokens of `best` */
+    char *bytes;                  /* of the spelling that was tried last */
+    bool failed;                  /* out of memory */
 };
 
 /* Takes a spelling if it has fewer unknown tokens than the best so far. */
@@ -68,30 +67,22 @@ static void try_spelling(struct speller *s, const int32_t *points, int64_t count
     s->unknown = s->encoded.unknown;
 }
 
-/* Tries a spelling, which may be the best, and the same with other marks that look alike. */
-static void try_marks(struct speller *s, const int32_t *points, int64_t count)
+/* Tries a spelling, which may be the best, and the same with other marks that look alike; if `cases`, all this also in lower
+ * case, with a capital, and in capitals. */
+static void try_variants(struct speller *s, const int32_t *points, int64_t count, bool cases)
 {
-    try_spelling(s, points, count);
-    for (size_t m = 0; m < sizeof ALIKE / sizeof *ALIKE; m++) {
-        bool differs = false;
-        for (int64_t i = 0; i < count; i++) {
-            bool is_mark = points[i] == ALIKE[m].mark;
-            s->marked[i] = is_mark ? ALIKE[m].other : points[i];
-            differs |= is_mark;
+    const int64_t capitals[] = {0, 0, 1, count};
+    for (int c = 0; c < (cases ? 4 : 1); c++)
+        for (size_t m = 0; m <= sizeof ALIKE / sizeof *ALIKE; m++) {
+            bool differs = !m;
+            for (int64_t i = 0; i < count; i++) {
+                int32_t point = c ? qkv_point_in_case(points[i], i < capitals[c]) : points[i];
+                bool is_mark = m && point == ALIKE[m - 1].mark;
+                s->tried[i] = is_mark ? ALIKE[m - 1].other : point;
+                differs |= is_mark;
+            }
+            if (differs) try_spelling(s, s->tried, count);
         }
-        if (differs) try_spelling(s, s->marked, count);
-    }
-}
-
-/* Tries a spelling, and the same in lower case, with a capital, and in capitals. */
-static void try_cases(struct speller *s, const int32_t *points, int64_t count)
-{
-    try_marks(s, points, count);
-    const int64_t capitals[] = {0, 1, count};
-    for (int c = 0; c < 3; c++) {
-        for (int64_t i = 0; i < count; i++) s->cased[i] = qkv_point_in_case(points[i], i < capitals[c]);
-        try_marks(s, s->cased, count);
-    }
 }
 
 static bool is_one_of(int32_t point, const char *marks)
@@ -113,13 +104,13 @@ static void try_as_trained(struct speller *s, bool is_last)
 {
     int64_t begin = 0, end = s->length;
     memcpy(s->word, s->best, (size_t)end * sizeof *s->word);
-    try_cases(s, s->word, end);
+    try_variants(s, s->word, end, true);
     while (begin < end && is_droppable(s->word[begin])) begin++;
     while (begin < end && is_droppable(s->word[end - 1])) end--;
-    try_cases(s, s->word + begin, end - begin);
+    try_variants(s, s->word + begin, end - begin, true);
     for (const char *mark = ENDS; is_last && begin < end && *mark;) {
         mark += qkv_point(mark, &s->word[end]);
-        try_cases(s, s->word + begin, end + 1 - begin);
+        try_variants(s, s->word + begin, end + 1 - begin, true);
     }
 }
 
@@ -131,10 +122,9 @@ static char *respell(const char *line, size_t size, const struct qkv_text_config
 {
     const size_t points = size + ADDED, words = (size + 1) / 2;
     struct speller s = {.text = text, .vocabulary = vocabulary};
-    int32_t *buffer = malloc(4 * points * sizeof *buffer);
+    int32_t *buffer = malloc(3 * points * sizeof *buffer);
     char *copy = malloc(4 * (size + words * ADDED) + 1), *to = copy;
-    if (buffer)
-        s.best = buffer, s.word = buffer + points, s.cased = s.word + points, s.marked = s.cased + points;
+    if (buffer) s.best = buffer, s.word = buffer + points, s.tried = s.word + points;
     s.bytes = malloc(4 * points + 1);
     s.failed = !buffer || !copy || !s.bytes;
     size_t trimmed = size;
@@ -143,7 +133,7 @@ static char *respell(const char *line, size_t size, const struct qkv_text_config
         const char *space = memchr(at, ' ', (size_t)(end - at)), *word_end = space ? space : end;
         s.length = qkv_utf8_decode(at, (size_t)(word_end - at), s.best);
         s.unknown = INT64_MAX;
-        try_marks(&s, s.best, s.length);
+        try_variants(&s, s.best, s.length, false);
         if (as_trained && s.length <= LONGEST_WORD) try_as_trained(&s, word_end >= line + trimmed);
         to = qkv_utf8_encode(s.best, s.length, to);
         at = word_end;
