@@ -19,15 +19,17 @@ static bool has_columns(const char *line)
     return tab && tab[-1] != ':' && tab[1 + strspn(tab + 1, " \t")] && tab[1 + strspn(tab + 1, " \t")] != '#';
 }
 
-/* Whether the first line of a file, which may be gzip, is that of a text, a table of sentence pairs or a sentence, and not of
+/* Whether the first line of a file is that of a text, a table of sentence pairs or a sentence, and not of
  * YAML, which has keys with colons. */
 static bool holds_text(const char *path)
 {
     struct stat status;
     struct qkv_lines lines;
     struct qkv_error error;
-    if (stat(path, &status) || !S_ISREG(status.st_mode) || qkv_lines_open(&lines, path, &error)) return false;
-    const char *line;
+    if (stat(path, &status) || !S_ISREG(status.st_mode)) return false;
+    const char *line, *dot = strrchr(path, '.');
+    if (dot && !strcmp(dot, ".gz")) return true; /* no config is zipped */
+    if (qkv_lines_open(&lines, path, &error)) return false;
     bool found;
     do
         line =
