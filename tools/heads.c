@@ -275,10 +275,11 @@ const struct command command_heads = {
                 "  qkv heads runs/toy_en_es datasets/en_es/test.tsv \\\n"
                 "      --links datasets/en_es/test.align --sort importance\n"
                 "  qkv heads runs/toy_en_es datasets/en_es/dev.tsv --no-translation -o heads.tsv\n",
-    .operands =
-        OPERANDS({"RUN", VALUE_RUN, "a run folder"},
-                 {"TSV", VALUE_FILE,
-                  "source and target separated by a tab (.tsv, .tsv.gz), or the common prefix of two files"}),
+    .operands = OPERANDS(
+        {"RUN", VALUE_RUN, "a run folder"},
+        {"TSV", VALUE_FILE,
+         "source and target separated by a tab (.tsv, .tsv.gz), or the common prefix of two files; of a "
+         "language model, a text"}),
     .options = OPTIONS(
         COMMAND_OPTIONS_LINKS(&links_options, "measure the alignment of cross attention"),
         COMMAND_OPTION_MEASURE(&measure),

@@ -141,6 +141,9 @@ class Results(unittest.TestCase):
         self.assertIsNone(maps.cross)
         self.assertIsNone(maps.encoder)
         self.assertEqual(maps.decoder.shape[:2], (1, 2))
+        told = json.loads(qkv.command("attention", language_model.path, "the cat", "-q", "-f", "json"))
+        self.assertEqual(maps.target_input, told["target_input"])
+        numpy.testing.assert_array_equal(maps.decoder[0, 1], told["maps"][1]["weights"])
 
     def test_gradients(self):
         for what in ("softmax", CONFIG, run.path):

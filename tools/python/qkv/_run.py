@@ -211,7 +211,7 @@ class Run:
     def is_language_model(self):
         """Whether the run completes texts instead of translating them."""
         self._check()
-        return self._run.config.data.text != c.ENUMS["QKV_TEXT_PAIRS"]
+        return not self._run.sides.has_source
 
     @property
     def source_vocabulary(self):
@@ -357,7 +357,8 @@ class Run:
                 self._encode(target, line if is_model else forced, True, unknown)
                 pair.target, pair.target_tokens = c.qkv_ids(target.tokens.count, target.ids), target.tokens.token
                 merged.target = target.tokens.word
-                pair.form = self._run.config.data.text
+                if self._run.sides.runs_on:
+                    pair.before = ctypes.pointer(ctypes.c_int32(c.ENUMS["QKV_END"]))
             if not (pair.target if is_model else pair.source).length or (forced is not None and not target.tokens.count):
                 raise Error("the sentence has no words")
             if not is_model and forced is None:
@@ -427,7 +428,7 @@ class Run:
 
     def _complete(self, lines, index, max_length, sampling):
         """One text: lines of tokens, which </s> ends."""
-        runs_on = self._run.config.data.text == c.ENUMS["QKV_TEXT_RUNNING"]
+        runs_on = self._run.sides.runs_on
         if len(lines) > 1 and not runs_on:
             raise Error("the text has several lines, but the model was trained on single ones")
         sentence, arena, unknown, ids, rows = c.qkv_sentence(), c.qkv_arena(), [], [], [[]]
