@@ -132,8 +132,7 @@ class Parser:
         while self.peek():
             if self.accept(";"):
                 continue
-            is_static, is_typedef = self.accept("static"), self.accept("typedef")
-            self.accept("inline"), self.accept("extern")
+            is_static, is_typedef, _ = self.accept("static"), self.accept("typedef"), self.accept("inline")
             if self.peek() == "enum" and "{" in self.tokens[self.at + 1 : self.at + 3]:
                 self.until("{")
                 self.enum()

@@ -1,14 +1,20 @@
 """Tensors, autograd and the gradient check."""
 
+from __future__ import annotations
+
 import ctypes
 import inspect
-import operator
+import pathlib
 import weakref
+from typing import TYPE_CHECKING, Callable
 
 import numpy
 
 from . import _declarations as c
-from ._library import Error, call, interruptible, lib, number, path, text
+from ._library import Error, call, interruptible, lib, number, path
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 DTYPES = {"float32": 0, "float64": 1}
 TENSOR, INT32S, INT64S = ctypes.POINTER(c.qkv_tensor), ctypes.POINTER(ctypes.c_int32), ctypes.POINTER(ctypes.c_int64)
@@ -48,26 +54,26 @@ class Tensor:
         self._graph, self._pointer = graph, pointer
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         """The sizes of the axes."""
         self._graph._open()
         shape = lib.tensor_shape(self._pointer)
         return tuple(shape.size[: shape.rank])
 
     @property
-    def value(self):
+    def value(self) -> numpy.ndarray:
         """The numbers, of the graph's dtype; computes what is not computed yet."""
         self._graph.forward()
         return self._read(lib.tensor_value(self._pointer))
 
     @property
-    def gradient(self):
+    def gradient(self) -> numpy.ndarray | None:
         """The gradient that the last backward computed; None: the tensor has none."""
         self._graph._open()
         memory = lib.tensor_gradient(self._pointer)
         return self._read(memory) if memory else None
 
-    def backward(self, cotangent=None):
+    def backward(self, cotangent: ArrayLike | None = None) -> None:
         """Computes the gradient of sum(cotangent * this tensor) for all variables; without a cotangent: ones."""
         self._graph.forward()
         if cotangent is not None:
@@ -79,8 +85,9 @@ class Tensor:
         self._graph._check()
 
     def _read(self, memory):
-        shape = self.shape
-        array = numpy.empty(shape, self._graph.dtype)
+        if not memory:
+            raise Error("the tensor has no numbers")
+        array = numpy.empty(self.shape, self._graph.dtype)
         ctypes.memmove(array.ctypes.data, memory, array.nbytes)
         return array
 
@@ -112,7 +119,7 @@ class Graph:
 
     `dtype`: float64 or float32. A graph belongs to one thread at a time."""
 
-    def __init__(self, dtype="float64"):
+    def __init__(self, dtype: str = "float64"):
         if dtype not in DTYPES:
             raise Error(f"dtype is {dtype!r}, but must be float64 or float32")
         self.dtype = dtype
@@ -122,7 +129,7 @@ class Graph:
         self._finalizer = weakref.finalize(self, lib.graph_free, self._handle)
         self._finalizer.atexit = False  # a thread may still use it
 
-    def close(self):
+    def close(self) -> None:
         """Frees the graph and its tensors; also done when nothing refers to them any more."""
         self._finalizer()
         self._handle = None
@@ -135,11 +142,11 @@ class Graph:
         self._open()
         call("graph_check", self._handle)
 
-    def variable(self, values):
+    def variable(self, values: ArrayLike) -> Tensor:
         """A tensor with a gradient, from an array of 1 to 4 axes (a number: one axis)."""
         return self._leaf(lib.variable, values)
 
-    def constant(self, values):
+    def constant(self, values: ArrayLike) -> Tensor:
         """A tensor without a gradient."""
         return self._leaf(lib.constant, values)
 
@@ -154,13 +161,16 @@ class Graph:
         lib.tensor_write(pointer, array.ctypes.data_as(ctypes.POINTER(ctypes.c_double)))
         return Tensor(self, pointer)
 
-    def forward(self):
+    def forward(self) -> None:
         """Computes all tensors that are not computed yet; `value` and `backward` do it by themselves."""
         self._check()
         lib.forward(self._handle)
         self._check()
 
-    def gradcheck(self, y, **options):
+    if TYPE_CHECKING:  # the ops, which are added below
+        def __getattr__(self, name: str) -> Callable[..., Tensor]: ...
+
+    def gradcheck(self, y: Tensor, **options: float) -> GradientReport:
         """Compares the gradients of a tensor with finite differences for each variable; as qkv.gradcheck."""
         if not isinstance(y, Tensor) or y._graph is not self:
             raise TypeError("gradcheck takes a tensor of this graph")
@@ -327,7 +337,8 @@ def _report(check, options):
     return GradientReport(found)
 
 
-def gradcheck(what, *inputs, sentences=4, overrides=None, **options):
+def gradcheck(what: Callable | str, *inputs: ArrayLike, sentences: int = 4, overrides: dict | None = None,
+              **options: float) -> GradientReport:
     """Compares analytic gradients with finite differences in float64. Returns a GradientReport.
 
     `what`: a config, a run folder, or the name of an op or a layer; or a function(graph, *tensors) that returns a tensor,
@@ -351,10 +362,11 @@ def gradcheck(what, *inputs, sentences=4, overrides=None, **options):
             return interruptible(lambda: _report(lambda report, given: call(f"check_{kind}", report, found, given), options))
 
     def check():
-        is_run = (path_of := __import__("pathlib").Path(name.decode())).is_dir()
+        folder = pathlib.Path(name.decode())
+        is_run = folder.is_dir()
         run = _opened(name, None, DTYPES["float64"]) if is_run else None
         try:
-            with _read_config(str(path_of / "config.yaml") if is_run else what, overrides) as config:
+            with _read_config(folder / "config.yaml" if is_run else what, overrides) as config:
                 model = c.qkv_checked_model(subject=name, config=ctypes.pointer(config), sentences=number(sentences, "sentences"),
                                             run=ctypes.pointer(run) if run else None)
                 return _report(lambda report, given: call("check_model", report, model, given), {"sample": 16, **options})

@@ -1,5 +1,7 @@
 """The shared library: loading it, calling its functions, and running the bundled command."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 import pathlib
@@ -40,8 +42,7 @@ def call(name, *arguments):
     """Calls a function whose last argument is the error; Error with its message if the function fails."""
     error = c.qkv_error()
     result = getattr(lib, name)(*arguments, error)
-    failed = result != 0 if isinstance(result, int) else not result
-    if failed:
+    if result != 0 if isinstance(result, int) else not result:
         raise Error(error.message.decode(errors="replace"))
     return result
 
@@ -108,7 +109,7 @@ def interruptible(work, tick=None, stop=None):
     return outcome["result"]
 
 
-def command(*arguments, stdin=None):
+def command(*arguments: object, stdin: str | None = None) -> str:
     """Runs the bundled command: command("init", "spa.txt"). Returns what it prints; Error with its message if it fails."""
     words = [os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in arguments]
     if any("\0" in word for word in words):

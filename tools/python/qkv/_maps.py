@@ -1,7 +1,10 @@
 """Attention maps as arrays, and how they are shown."""
 
+from __future__ import annotations
+
 import ctypes
 import html
+import os
 import pathlib
 
 import numpy
@@ -20,7 +23,7 @@ class Picture:
     def __init__(self, content, kind="image/svg+xml"):
         self.content, self._kind = content, kind
 
-    def save(self, file):
+    def save(self, file: str | os.PathLike) -> None:
         pathlib.Path(file).write_text(self.content, encoding="utf-8")
 
     def __repr__(self):
@@ -117,7 +120,8 @@ class Maps:
         title = html.escape(f"{self.sentence} → {' '.join(self.target_tokens)}" if self.cross is not None else self.sentence)
         return f'<div style="color:inherit;overflow-x:auto"><div>{title}</div>{"".join(parts)}</div>'
 
-    def plot(self, layer=None, head=None, kind=None, file=None, **options):
+    def plot(self, layer: int | str | None = None, head: int | str | None = None, kind: str | None = None,
+             file: str | os.PathLike | None = None, **options: object) -> Picture:
         """A Picture of the heads of one kind of attention; layer and head count from 1, None means all, "mean" their mean, and
         head="best" the one that agrees best with all. Options: annotate=True, colormap="viridis". `file`: .svg, .png, .html and other
         formats of `qkv attention`."""
@@ -152,19 +156,22 @@ class Maps:
 
     # ---- for other packages ----
 
-    def to_bertviz(self):
+    def to_bertviz(self) -> dict:
         """The arguments of bertviz: head_view(**maps.to_bertviz()), model_view(**maps.to_bertviz()). Encoder-decoder form; of a
-        language model, that of self-attention. Decoder tokens are those that it reads. Tensors of PyTorch, which bertviz needs."""
+        language model, that of self-attention. Decoder tokens are those that it reads. bertviz wants as many layers and heads on
+        each side: the side with fewer repeats its own. Tensors of PyTorch, which bertviz needs."""
         import torch
 
-        layers = {kind: [torch.from_numpy(layer[None].copy()) for layer in getattr(self, kind)]
-                  for kind in KINDS if getattr(self, kind) is not None}
+        arrays = {kind: getattr(self, kind) for kind in KINDS if getattr(self, kind) is not None}
+        depth, heads = (numpy.arange(max(array.shape[axis] for array in arrays.values())) for axis in (0, 1))
+        layers = {kind: [torch.from_numpy(layer[None].copy()) for layer in array[depth % len(array)][:, heads % array.shape[1]]]
+                  for kind, array in arrays.items()}
         if not self.source_tokens:
             return {"attention": layers["decoder"], "tokens": list(self.target_input)}
         return {**{f"{kind}_attention": maps for kind, maps in layers.items()},
                 "encoder_tokens": list(self.source_tokens), "decoder_tokens": list(self.target_input)}
 
-    def to_circuitsvis(self, layer=1, kind=None):
+    def to_circuitsvis(self, layer: int = 1, kind: str | None = None) -> dict:
         """The arguments of circuitsvis: attention.attention_patterns(**maps.to_circuitsvis()). Self-attention of one layer: kind
         "encoder" or "decoder"; None: that which there is, first of the encoder."""
         kind, array = self._kind(kind or ("encoder" if self.encoder is not None else "decoder"))

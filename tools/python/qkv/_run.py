@@ -1,5 +1,7 @@
 """Runs: training, translating, evaluating and everything else that the commands do with a trained model."""
 
+from __future__ import annotations
+
 import collections.abc
 import contextlib
 import ctypes
@@ -11,6 +13,7 @@ import tempfile
 import threading
 import warnings
 import weakref
+from typing import Any, Iterable
 
 import numpy
 
@@ -75,7 +78,8 @@ def _opened(folder, checkpoint, dtype=0):
     return run
 
 
-def train(config, overrides=None, *, resume=False, overwrite=False, threads=0, progress=True):
+def train(config: str | os.PathLike, overrides: dict | None = None, *, resume: bool = False, overwrite: bool = False, threads: int = 0,
+          progress: bool = True) -> Run:
     """Trains the model of a config (a path; shipped ones are found everywhere: "configs/toy_en_es.yaml") and opens its run.
 
     `overrides` replace keys: {"training.updates": 2000, "training.model_dir": "runs/mine"}. Ctrl-C saves the run, which
@@ -115,12 +119,12 @@ def train(config, overrides=None, *, resume=False, overwrite=False, threads=0, p
     return Run(folder)
 
 
-def open(folder, checkpoint=None, *, threads=0):
+def open(folder: str | os.PathLike, checkpoint: str | None = None, *, threads: int = 0) -> Run:
     """Opens a run folder. `checkpoint`: a name such as "last" or "snapshot-0"; None: the best. `threads`: 0 means all."""
     return Run(folder, checkpoint, threads=threads)
 
 
-def init(pairs, target=None, **named):
+def init(pairs: str | os.PathLike, target: str | os.PathLike | None = None, **named: object) -> str:
     """Makes a config for your sentence pairs, as `qkv init` does; options by name: minutes=20, columns="2,1", output="mine.yaml".
     Prints what the command reports and returns the path of the config."""
     found = interruptible(lambda: command("init", *options(named), "--", *([pairs] if target is None else [pairs, target])))
@@ -148,7 +152,7 @@ class Parameters(collections.abc.Mapping):
         parameters = self._run._run.model.contents.parameters
         return parameters, {one.contents.name.decode(): one.contents for one in parameters.list[: parameters.count]}
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> numpy.ndarray:
         parameters, found = self._list()
         one = found[name]
         values = numpy.empty(tuple(one.shape.size[: one.shape.rank]), "float32")
@@ -166,7 +170,7 @@ class Run:
     """A trained model. Several threads may call the same run: its calls wait for each other. `with qkv.open(...) as run` or
     close() frees its memory, else Python does."""
 
-    def __init__(self, folder, checkpoint=None, *, threads=0):
+    def __init__(self, folder: str | os.PathLike, checkpoint: str | None = None, *, threads: int = 0):
         self.path = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
         name = None if checkpoint is None else text(checkpoint, "the checkpoint")
         self._lock, self._closed = threading.RLock(), False
@@ -182,13 +186,13 @@ class Run:
         self._finalizer.atexit = False  # a thread that Ctrl-C has left may still use it
         self.parameters = Parameters(self)
 
-    def close(self):
+    def close(self) -> None:
         """Frees the memory; later calls raise qkv.Error."""
         with self._lock:
             self._closed = True
             self._finalizer()
 
-    def __enter__(self):
+    def __enter__(self) -> Run:
         return self
 
     def __exit__(self, *_):
@@ -208,18 +212,18 @@ class Run:
             yield self._run
 
     @property
-    def is_language_model(self):
+    def is_language_model(self) -> bool:
         """Whether the run completes texts instead of translating them."""
         self._check()
         return not self._run.sides.has_source
 
     @property
-    def source_vocabulary(self):
+    def source_vocabulary(self) -> list[str]:
         """The tokens that the encoder knows, by id."""
         return self._vocabulary(self._run.source)
 
     @property
-    def target_vocabulary(self):
+    def target_vocabulary(self) -> list[str]:
         """The tokens that the decoder knows, by id."""
         return self._vocabulary(self._run.target)
 
@@ -263,7 +267,8 @@ class Run:
         search.sampling = _sampling(sampling)
         return search
 
-    def translate(self, sentences, *, beam=0, n_best=1, scores=False, tokens=False, alignment=False, sample=None):
+    def translate(self, sentences: str | Iterable[str], *, beam: int = 0, n_best: int = 1, scores: bool = False, tokens: bool = False,
+                  alignment: bool = False, sample: dict | None = None) -> Any:
         """Translates a list of sentences into a list of texts, or one string into a text. A line without words gives "".
 
         `beam`: hypotheses of the search (0: as the config says). `n_best` > 1: a list of the best ones for each sentence.
@@ -295,7 +300,7 @@ class Run:
         else:
             found = [[Translation(best.text, best.score if scores else None, best.tokens if tokens else None, best.alignment)
                       for best in translations] for translations in found]
-        found = [translations[0] for translations in found] if n_best == 1 else found
+        found = [translations[0] if n_best == 1 else translations for translations in found]
         return found[0] if one else found
 
     def _translate(self, lines, first, search, unknown, alignment):
@@ -331,7 +336,7 @@ class Run:
         return Translation(self._detokenized(hypothesis.length, tokens, arena), hypothesis.score,
                            [token.decode() for token in tokens[: hypothesis.length]], None)
 
-    def attention(self, sentence, target=None, *, beam=0, words=False):
+    def attention(self, sentence: str, target: str | None = None, *, beam: int = 0, words: bool = False) -> Maps:
         """The attention of every layer and head, as Maps: while the run translates a sentence, or reads a given translation
         `target`; of a language model, while it reads the sentence. `words`: merges the pieces of a word."""
         line, forced = text(sentence, "the sentence"), None if target is None else text(target, "the target")
@@ -380,7 +385,8 @@ class Run:
             lib.sentence_release(target)
             lib.arena_release(arena)
 
-    def align(self, pairs, target=None, *, layer=0, head=0, threshold=0.0, reverse=None):
+    def align(self, pairs: Iterable, target: Iterable[str] | None = None, *, layer: int = 0, head: int = 0, threshold: float = 0.0,
+              reverse: Run | None = None) -> list[list[tuple[int, int]]]:
         """Links between the words of sentence pairs: [("the cat", "el gato"), ...], or two lists. For each pair a list of
         (source word, target word), from 0. `reverse`: a Run in the other direction, which makes links better."""
         if target is not None:
@@ -405,7 +411,7 @@ class Run:
         finally:
             lib.arena_release(arena)
 
-    def complete(self, beginning="", *, max_length=500, sample=None, n=1):
+    def complete(self, beginning: str = "", *, max_length: int = 500, sample: dict | None = None, n: int = 1) -> str | list[str]:
         """What a language model writes after a text, the text included. `sample`: dict of temperature, top_k, top_p, seed;
         None: the most probable token each time. `n` > 1: a list of samples."""
         lines = text(beginning, "the text").split(b"\n")
@@ -453,7 +459,7 @@ class Run:
 
     # ---- measures ----
 
-    def evaluate(self, test=None, *, beam=0, translation=True):
+    def evaluate(self, test: str | os.PathLike | None = None, *, beam: int = 0, translation: bool = True) -> dict[str, float]:
         """Scores the run on a file of pairs (default: data.test of its config); a dict of loss, perplexity, token_accuracy,
         sequence_accuracy, bleu, chrf, and the counts. Without `translation`: only what needs no translations."""
         name = None if test is None else path(test, "the test text")
@@ -486,7 +492,7 @@ class Run:
             lib.evaluator_free(evaluator)
             lib.corpus_release(corpus)
 
-    def score(self, pairs, **named):
+    def score(self, pairs: Iterable[tuple[str, str]], **named: object) -> dict:
         """Translates the sources of pairs (source, reference) and scores the translations with `qkv score`; options by name:
         metrics="bleu,chrf,ter", confidence=True. Returns its JSON object as a dict."""
         pairs = [tuple(pair) for pair in pairs]
@@ -499,7 +505,7 @@ class Run:
                 file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             return json.loads(interruptible(lambda: command("score", *files, "--json", *options(named))))
 
-    def heads(self, pairs=None, **named):
+    def heads(self, pairs: str | os.PathLike | None = None, **named: object) -> Any:
         """Measures every head on a file of pairs (default: data.test), as `qkv heads` does; options by name: norms=True,
         no_translation=True, links="test.align". A table with a row for each head."""
         self._check()
@@ -508,7 +514,7 @@ class Run:
         return _table(found["heads"])
 
     @property
-    def metrics(self):
+    def metrics(self) -> Any:
         """The log of training (metrics.jsonl): a table with a row for each logged update and each validation."""
         self._check()
         with pathlib.Path(self.path, "metrics.jsonl").open(encoding="utf-8") as lines:
@@ -516,7 +522,7 @@ class Run:
 
     # ---- pictures ----
 
-    def page(self, file=None, *, height=760, **named):
+    def page(self, file: str | os.PathLike | None = None, *, height: int = 760, **named: object) -> Picture:
         """The live page of the run, shown in a notebook; needs no network. `file`: also writes it there. Options of `qkv page` by
         name: sentence="the cat is sleeping"."""
         self._check()
@@ -526,7 +532,7 @@ class Run:
             page = html.escape(output.read_text(encoding="utf-8"), quote=True)
         return Picture(f'<iframe srcdoc="{page}" style="width:100%;height:{int(height)}px;border:0"></iframe>', "text/html")
 
-    def plot(self, **named):
+    def plot(self, **named: object) -> Picture:
         """The curves of training as a picture (`qkv plot`)."""
         self._check()
         with tempfile.TemporaryDirectory() as folder:
