@@ -24,14 +24,14 @@ struct pair {
     int64_t query_row, key_row, offset, head, at;
 };
 
-typedef void visitor(struct qkv_tensor *y, struct pair pair);
+typedef void pair_visitor(struct qkv_tensor *y, struct pair pair);
 
-static void visit_pairs(struct qkv_tensor *y, int64_t query_rows, int64_t key_rows, visitor *visit)
+static void visit_pairs(struct qkv_tensor *y, int64_t query_rows, int64_t key_rows, pair_visitor *visit)
 {
     const struct qkv_options *options = &y->options;
     int64_t at = 0;
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
-        struct sentence p = sentence_at(options, s, at, query_rows, key_rows);
+        struct segment p = segment_at(options, s, at, query_rows, key_rows);
         for (int64_t h = 0; h < options->attention.heads; h++)
             for (int64_t i = 0; i < p.queries; i++)
                 for (int64_t j = 0; j < p.keys; j++)
@@ -104,7 +104,7 @@ static bool check_ragged(struct qkv_tensor *y, const char *what)
 
 static bool attention_weights_shape(struct qkv_tensor *y)
 {
-    return check_rule(y) && find_sentences(y) && check_attention(y, ANY_ROWS, ANY_ROWS, y->input[1]) &&
+    return check_rule(y) && find_segments(y) && check_attention(y, ANY_ROWS, ANY_ROWS, y->input[1]) &&
            check_ragged(y, "scores") && same_as_input(y);
 }
 
@@ -117,7 +117,7 @@ static void attention_weights_forward(struct qkv_tensor *y)
     int64_t at = 0;
     check_mask_values(y, y->input[1]);
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
-        struct sentence p = sentence_at(options, s, at, 0, 0);
+        struct segment p = segment_at(options, s, at, 0, 0);
         for (int64_t row = 0; row < options->attention.heads * p.queries; row++, at += p.keys) {
             int64_t i = row % p.queries;
             struct span span[2];
@@ -134,7 +134,7 @@ static void attention_weights_backward(struct qkv_tensor *y)
     real *ds = gradient_of(y->input[0]);
     int64_t at = 0;
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
-        struct sentence p = sentence_at(options, s, at, 0, 0);
+        struct segment p = segment_at(options, s, at, 0, 0);
         for (int64_t row = 0; row < options->attention.heads * p.queries; row++, at += p.keys) {
             real dot = row_dot(p.keys, weights + at, dw + at);
             for (int64_t j = at; j < at + p.keys; j++) ds[j] += weights[j] * (dw[j] - dot);
@@ -162,7 +162,7 @@ static int64_t mix_rows(const struct qkv_options *options)
 static bool attention_mix_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *value = y->input[1];
-    if (!check_rule(y) || !find_sentences(y)) return false;
+    if (!check_rule(y) || !find_segments(y)) return false;
     const struct qkv_attention_rule *rule = &y->options.attention;
     int64_t heads = qkv_attention_key_value_heads(rule);
     if (!check_heads(y, value, heads, "value") || !check_attention(y, ANY_ROWS, value->shape.size[0], NULL) ||
@@ -254,7 +254,7 @@ static void attention_additive_forward(struct qkv_tensor *y)
     int64_t n = query->shape.size[1], at = 0;
     real *scores = y->value;
     for (int64_t s = 0; s < qkv_segment_count(&y->options.queries); s++) {
-        struct sentence p = sentence_at(&y->options, s, at, query->shape.size[0], key->shape.size[0]);
+        struct segment p = segment_at(&y->options, s, at, query->shape.size[0], key->shape.size[0]);
         for (int64_t i = 0; i < p.queries; i++)
             for (int64_t j = 0; j < p.keys; j++)
                 scores[at++] = additive_score(n, q + (p.query + i) * n, k + (p.key + j) * n, v);
@@ -280,7 +280,7 @@ static void attention_additive_backward(struct qkv_tensor *y)
     int64_t n = query->shape.size[1], at = 0;
     real *dsum = scratch_of(y), *dvector = dsum + n;
     for (int64_t s = 0; s < qkv_segment_count(&y->options.queries); s++) {
-        struct sentence p = sentence_at(&y->options, s, at, query->shape.size[0], key->shape.size[0]);
+        struct segment p = segment_at(&y->options, s, at, query->shape.size[0], key->shape.size[0]);
         for (int64_t i = 0; i < p.queries; i++)
             for (int64_t j = 0; j < p.keys; j++) {
                 int64_t qi = (p.query + i) * n, kj = (p.key + j) * n;
@@ -296,7 +296,7 @@ OP(attention_additive, .inputs = 3, .backward_reads = INPUT(0) | INPUT(1) | INPU
    .shape = RULE(attention_additive_shape), .forward = attention_additive_forward,
    .backward = attention_additive_backward);
 
-/* ---- attention_local: query i looks at position p = Tk center_i, where center_i is a fraction of the sentence.
+/* ---- attention_local: query i looks at position p = Tk center_i, where center_i is a fraction of the segment.
  * For the keys j with |j - p| <= D, where D is the option local_window, and with sigma = D / 2:
  *     a = softmax of the scores of those keys, g_j = exp(-(j - p)^2 / (2 sigma^2)), w = a g
  *     da = dw g, ds = a (da - sum(da a)), dcenter_i += Tk sum(dw w (j - p)) / sigma^2
@@ -306,7 +306,7 @@ static bool attention_local_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *scores = y->input[0], *center = y->input[1];
     const struct qkv_options *options = &y->options;
-    if (!find_sentences(y)) return false;
+    if (!find_segments(y)) return false;
     if (options->local_window < 1)
         return qkv_refuse(y, "the window is %lld, but must be at least 1", (long long)options->local_window);
     if (!check_matrix(y, center, "center")) return false;
@@ -347,7 +347,7 @@ COLD static void attention_local_forward(struct qkv_tensor *y)
     real *weights = y->value, *soft = y->saved;
     int64_t at = 0;
     for (int64_t s = 0; s < y->options.queries.count; s++) {
-        struct sentence p = sentence_at(&y->options, s, at, 0, 0);
+        struct segment p = segment_at(&y->options, s, at, 0, 0);
         for (int64_t i = 0; i < p.queries; i++, at += p.keys) {
             struct window w = window_at(y, center[p.query + i], p.keys);
             memset(soft + at, 0, (size_t)p.keys * sizeof(real));
@@ -365,7 +365,7 @@ COLD static void attention_local_backward(struct qkv_tensor *y)
     real sigma = (real)y->options.local_window / 2;
     int64_t at = 0;
     for (int64_t s = 0; s < y->options.queries.count; s++) {
-        struct sentence p = sentence_at(&y->options, s, at, 0, 0);
+        struct segment p = segment_at(&y->options, s, at, 0, 0);
         for (int64_t i = 0; i < p.queries; i++, at += p.keys) {
             struct window w = window_at(y, center[p.query + i], p.keys);
             real dot = row_dot(p.keys, dw + at, weights + at), pull = 0;
@@ -423,7 +423,7 @@ OP(attention_arrange, .inputs = 1, .weights_read = RESULT, .shape = RULE(attenti
 static bool attention_loss_shape(struct qkv_tensor *y)
 {
     const struct qkv_tensor *scores = y->input[0], *target = y->input[1];
-    if (!check_rule(y) || !find_sentences(y) || !check_attention(y, ANY_ROWS, ANY_ROWS, NULL)) return false;
+    if (!check_rule(y) || !find_segments(y) || !check_attention(y, ANY_ROWS, ANY_ROWS, NULL)) return false;
     const struct qkv_attention_rule *rule = &y->options.attention;
     if (rule->causal || rule->window)
         return qkv_refuse(y, "every query must see all keys, but attention is causal or has a window");
@@ -463,7 +463,7 @@ static void attention_loss_forward(struct qkv_tensor *y)
     double sums[SUMS] = {0};
     int64_t at = 0;
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
-        struct sentence p = sentence_at(options, s, at, 0, 0);
+        struct segment p = segment_at(options, s, at, 0, 0);
         for (int64_t row = 0; row < options->attention.heads * p.queries; row++, at += p.keys)
             sums[SUM_NEGATIVE_LOG_LIKELIHOOD] +=
                 row_loss(p.keys, scores + at, target + at, (real)options->factor, gradient + at);
@@ -482,7 +482,7 @@ OP(attention_loss, .inputs = 2, .shape = RULE(attention_loss_shape), .forward = 
 /* Multi-head attention in one op, computed by one of two kernels: exact or flash. Heads are columns of
  * the packed matrices; nothing is copied into tensors per head. */
 
-/* Queries times keys of a sentence from which flash is faster, because a head's weights no longer fit the
+/* Queries times keys of a segment from which flash is faster, because a head's weights no longer fit the
  * first-level cache: 256 queries and 256 keys. Measured: flash is 1.05 to 1.3 times as fast there, 2.5 times
  * at 1,024 words; at 128 words it takes a sixth longer. */
 enum { FLASH_PAIRS = 1 << 16 };

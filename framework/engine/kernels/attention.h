@@ -1,7 +1,7 @@
 /* Code shared by the fused attention op and the composed ops: the layout of ragged blocks, softmax over visible keys, and
  * shape checks.
  *
- * A ragged block holds one number per query, key and head: sentence by sentence, head by head, a [Tq, Tk]
+ * A ragged block holds one number per query, key and head: segment by segment, head by head, a [Tq, Tk]
  * matrix. */
 #pragma once
 
@@ -9,14 +9,14 @@
 #include "kernels/kernel.h"
 #include "kernels/vectors.h"
 
-/* One sentence: its rows, and where its H matrices [Tq, Tk] start in the ragged block. */
-struct sentence {
+/* One segment: its rows, and where its H matrices [Tq, Tk] start in the ragged block. */
+struct segment {
     int64_t query, queries; /* first query row, and their number Tq */
     int64_t key, keys;      /* first key row, and their number Tk */
     int64_t ragged;
 };
 
-/* Numbers of the ragged block: the sum of H Tq Tk over the sentences. */
+/* Numbers of the ragged block: the sum of H Tq Tk over the segments. */
 static inline int64_t ragged_count(const struct qkv_options *options, int64_t query_rows, int64_t key_rows)
 {
     int64_t total = 0;
@@ -26,10 +26,10 @@ static inline int64_t ragged_count(const struct qkv_options *options, int64_t qu
     return total;
 }
 
-static inline struct sentence sentence_at(const struct qkv_options *options, int64_t s, int64_t ragged,
-                                          int64_t query_rows, int64_t key_rows)
+static inline struct segment segment_at(const struct qkv_options *options, int64_t s, int64_t ragged,
+                                        int64_t query_rows, int64_t key_rows)
 {
-    return (struct sentence){
+    return (struct segment){
         .query = qkv_segment_start(&options->queries, s),
         .queries = qkv_segment_length(&options->queries, s, query_rows),
         .key = qkv_segment_start(&options->keys, s),
@@ -63,17 +63,17 @@ static inline real score_scale(const struct qkv_tensor *y, int64_t width)
 
 /* ---- softmax over the visible keys ---- */
 
-/* The keys that query i of a sentence sees. */
+/* The keys that query i of a segment sees. */
 static inline struct qkv_visible_keys visible_to(const struct qkv_attention_rule *rule,
-                                                 const struct sentence *p, int64_t i)
+                                                 const struct segment *p, int64_t i)
 {
     return qkv_attention_visible(rule, p->keys - p->queries + i, p->keys);
 }
 
-/* The mask of an attention op, or a row of it: the values of all keys of a sentence for one query. */
+/* The mask of an attention op, or a row of it: the values of all keys of a segment for one query. */
 struct mask {
     const real *value; /* NULL: no mask */
-    bool of_keys;      /* [Nk], the same for all queries; otherwise [Tq, Tk], the same for all sentences */
+    bool of_keys;      /* [Nk], the same for all queries; otherwise [Tq, Tk], the same for all segments */
     real hidden;       /* the value of a hidden key, 0 or -infinity; that of a visible key is larger */
 };
 
@@ -84,8 +84,8 @@ static inline struct mask mask_of(const struct qkv_tensor *y, const struct qkv_t
     return (struct mask){mask->value, mask->shape.rank == 1, additive ? (real)-INFINITY : 0};
 }
 
-/* The row of the mask for query i of a sentence. */
-static inline struct mask mask_row(struct mask mask, const struct sentence *p, int64_t i)
+/* The row of the mask for query i of a segment. */
+static inline struct mask mask_row(struct mask mask, const struct segment *p, int64_t i)
 {
     if (mask.value) mask.value += mask.of_keys ? p->key : i * p->keys;
     return mask;
@@ -218,10 +218,10 @@ static inline bool check_bias(struct qkv_tensor *y, const struct qkv_tensor *bia
                       (long long)rule->buckets, (long long)rule->heads);
 }
 
-/* Checks one sentence: it has keys, it has no more queries than keys if the rule depends on positions, and a mask [Tq, Tk]
+/* Checks one segment: it has keys, it has no more queries than keys if the rule depends on positions, and a mask [Tq, Tk]
  * fits it. */
-static inline bool check_sentence(struct qkv_tensor *y, int64_t s, int64_t tq, int64_t tk,
-                                  const struct qkv_tensor *mask)
+static inline bool check_segment(struct qkv_tensor *y, int64_t s, int64_t tq, int64_t tk,
+                                 const struct qkv_tensor *mask)
 {
     const struct qkv_attention_rule *rule = &y->options.attention;
     if (tq > 0 && tk < 1) return qkv_refuse(y, "segment %lld has queries, but no keys", (long long)s);
@@ -241,7 +241,7 @@ static inline bool check_sentence(struct qkv_tensor *y, int64_t s, int64_t tq, i
 /* Bound on the number of rows if no tensor determines it. */
 #define ANY_ROWS (INT64_MAX / 2)
 
-/* The mask is [Tq, Tk], which check_sentence tests, or [Nk]. */
+/* The mask is [Tq, Tk], which check_segment tests, or [Nk]. */
 static inline bool check_mask(struct qkv_tensor *y, int64_t key_rows, const struct qkv_tensor *mask)
 {
     if (!mask) return true;
@@ -287,15 +287,15 @@ static inline bool check_attention(struct qkv_tensor *y, int64_t query_rows, int
         return qkv_refuse(y, "there are %lld query segments, but %lld key segments", (long long)queries,
                           (long long)keys);
     for (int64_t s = 0; s < queries; s++)
-        if (!check_sentence(y, s, qkv_segment_length(&options->queries, s, query_rows),
-                            qkv_segment_length(&options->keys, s, key_rows), mask))
+        if (!check_segment(y, s, qkv_segment_length(&options->queries, s, query_rows),
+                           qkv_segment_length(&options->keys, s, key_rows), mask))
             return false;
     return check_mask(y, key_rows, mask) && check_ragged_count(y, query_rows, key_rows);
 }
 
 /* For ops whose input is a ragged block [P], which does not tell the number of rows: if a segment count is 0, replaces it
- * by one sentence with all rows of the query or key from which the scores were computed. */
-static inline bool find_sentences(struct qkv_tensor *y)
+ * by one segment with all rows of the query or key from which the scores were computed. */
+static inline bool find_segments(struct qkv_tensor *y)
 {
     struct qkv_segments *segments[2] = {&y->options.queries, &y->options.keys};
     const struct qkv_tensor *scores = y->input[0];
@@ -307,10 +307,10 @@ static inline bool find_sentences(struct qkv_tensor *y)
             return qkv_refuse(y,
                               "needs attention.queries and attention.keys, because its first input does not "
                               "come from attention_scores or attention_additive");
-        int64_t *sentence = qkv_graph_memory(y->graph, 2 * sizeof *sentence);
-        if (!sentence) return false;
-        sentence[1] = scores->input[i]->shape.size[0];
-        *segments[i] = (struct qkv_segments){1, &sentence[0], &sentence[1]};
+        int64_t *range = qkv_graph_memory(y->graph, 2 * sizeof *range);
+        if (!range) return false;
+        range[1] = scores->input[i]->shape.size[0];
+        *segments[i] = (struct qkv_segments){1, &range[0], &range[1]};
     }
     return true;
 }
@@ -353,7 +353,7 @@ static inline const void *value_of_block(struct qkv_tensor *y)
     return y->value;
 }
 
-/* Products of the small matrices of one sentence and attention head: a tile of queries by keys. A product of
+/* Products of the small matrices of one segment and attention head: a tile of queries by keys. A product of
  * few multiplications, such as m = 10, n = 16, k = 10, is a loop over contiguous vectors, because a call of
  * BLAS would cost more than the product; a larger one calls gemm. lda, ldb and ldc are the strides of rows. */
 
@@ -378,7 +378,7 @@ void tile_product_transposed(int64_t m, int64_t n, int64_t k, const real *a, int
 void tile_scores(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b, int64_t ldb,
                  real *c, int64_t ldc, real *work);
 
-enum { STRIP_LANES = 16 };
+enum { STRIP_LANES = 16 }; /* columns of a strip: 1, 2 or 4 vectors */
 
 /* n columns, rounded up to full strips. */
 static inline int64_t padded_to_strips(int64_t n)
@@ -406,25 +406,25 @@ struct attention {
     int64_t query_rows, key_rows, heads, key_width, value_width;
     int64_t group;                              /* query heads that share a head of keys and values */
     int64_t query_ld, key_ld, value_ld, out_ld; /* row strides of the matrices, as in BLAS */
-    int64_t longest_queries, longest_keys;      /* of a sentence */
+    int64_t longest_queries, longest_keys;      /* of a segment */
     bool drops;                                 /* dropout applies */
-    bool keep_weights; /* for backward, or because dropout negates the weights of all blocks in one pass */
+    bool keep_weights; /* for backward, or because dropout marks the weights of all blocks in one pass */
     real scale;
     const real *query, *key, *value;
     struct mask mask;
     const struct qkv_tensor *bias;
 };
 
-/* One head of one sentence. */
+/* One head of one segment. */
 struct head {
-    struct sentence sentence;
+    struct segment segment;
     int64_t index; /* 0 .. H - 1 */
-    /* Offsets in each matrix: first row of the sentence, first column of the head */
+    /* Offsets in each matrix: first row of the segment, first column of the head */
     int64_t query, key, value, out;
     int64_t ragged; /* offset of its [Tq, Tk] matrix in the ragged block: dropout masks depend on it */
 };
 
-/* Queries row .. row + rows - 1 of a sentence (from 0), and the keys of the sentence that they see: two ranges of
+/* Queries row .. row + rows - 1 of a segment (from 0), and the keys of the segment that they see: two ranges of
  * keys, the first of which may be empty. The scores and weights of a block are matrices [rows, columns]; the
  * columns of range 1 follow those of range 0. */
 struct block {
@@ -432,7 +432,7 @@ struct block {
     int64_t start[2], length[2]; /* of the ranges: first key (from 0) and number of keys */
 };
 
-static inline struct block block_at(const struct qkv_attention_rule *rule, const struct sentence *p,
+static inline struct block block_at(const struct qkv_attention_rule *rule, const struct segment *p,
                                     int64_t row, int64_t max_rows)
 {
     int64_t position = p->keys - p->queries + row;
@@ -450,7 +450,7 @@ static inline struct block block_at(const struct qkv_attention_rule *rule, const
 
 /* The visible keys of row i of a block, as columns of the block. */
 static inline struct qkv_visible_keys visible_in_block(const struct qkv_attention_rule *rule,
-                                                       const struct sentence *p, const struct block *b,
+                                                       const struct segment *p, const struct block *b,
                                                        int64_t i)
 {
     struct qkv_visible_keys visible = visible_to(rule, p, b->row + i);
@@ -460,17 +460,9 @@ static inline struct qkv_visible_keys visible_in_block(const struct qkv_attentio
     return visible;
 }
 
-/* Rows of a block under a window: many, so that products are efficient, but not so many that the windows of
- * the first and the last row, all of whose keys the block computes, lie far apart. */
-static inline int64_t window_rows(const struct qkv_attention_rule *rule)
-{
-    int64_t rows = rule->window / 2;
-    return rows < 16 ? 16 : rows > 256 ? 256 : rows;
-}
-
 /* ---- distance terms of the scores ----
  *
- * The scratch begins with two tables [H, 2 M], where M is longest_keys, the number of keys of the longest sentence: the
+ * The scratch begins with two tables [H, 2 M], where M is longest_keys, the number of keys of the longest segment: the
  * distance terms of each head, and their gradients. Column M + d belongs to the keys d positions after the query. */
 
 static inline bool needs_bias_gradient(const struct qkv_tensor *y)
@@ -526,11 +518,11 @@ static NOINLINE int64_t shared_head(const struct attention *a, int64_t h)
     return h / a->group;
 }
 
-static inline struct head head_at(const struct attention *a, const struct sentence *p, int64_t h)
+static inline struct head head_at(const struct attention *a, const struct segment *p, int64_t h)
 {
     int64_t shared = a->group == 1 ? h : shared_head(a, h);
     return (struct head){
-        .sentence = *p,
+        .segment = *p,
         .index = h,
         .query = p->query * a->query_ld + h * a->key_width,
         .key = p->key * a->key_ld + shared * a->key_width,
@@ -538,6 +530,65 @@ static inline struct head head_at(const struct attention *a, const struct senten
         .out = p->query * a->out_ld + h * a->value_width,
         .ragged = p->ragged + h * p->queries * p->keys,
     };
+}
+
+/* A block of one head, and the offset of its weights in y->saved: 0 for all blocks if the weights are not kept. */
+struct place {
+    struct qkv_tensor *y;
+    const struct attention *a;
+    struct head head;
+    struct block block;
+    int64_t at;
+};
+
+typedef void visitor(const struct place *place);
+
+/* The position of row i of the block among the keys of the segment; below 0 where no term depends on positions. */
+static inline int64_t position_of(const struct place *place, int64_t i)
+{
+    const struct segment *p = &place->head.segment;
+    return p->keys - p->queries + place->block.row + i;
+}
+
+/* Rows of a block. Under a window, many, so that products are efficient, but not so many that the windows of the first and the
+ * last row, all of whose keys the block computes, lie far apart; otherwise `most`. */
+static inline int64_t rows_of_blocks(const struct qkv_attention_rule *rule, int64_t most)
+{
+    int64_t rows = rule->window / 2;
+    if (!rule->window) return most;
+    return rows < 16 ? 16 : rows > 256 ? 256 : rows;
+}
+
+/* A segment with one query that sees all keys: every step of decoding. */
+static inline bool is_single(const struct attention *a, const struct segment *p)
+{
+    return p->queries == 1 && !a->mask.value && !a->rule->window && !qkv_attention_adds_distance(a->rule);
+}
+
+/* Calls `visit` for every block of every head; without a window, blocks have at most `most` rows. If `single` is not NULL, it is
+ * called instead for segments with one query: once for all heads, with place->head set to head 0 and place->block not set. */
+static NOINLINE void visit_blocks(struct qkv_tensor *y, const struct attention *a, int64_t most,
+                                  visitor *visit, visitor *single)
+{
+    struct place place = {.y = y, .a = a};
+    int64_t ragged = 0, rows = rows_of_blocks(a->rule, most);
+    for (int64_t s = 0; s < qkv_segment_count(&a->options->queries); s++) {
+        struct segment p = segment_at(a->options, s, ragged, a->query_rows, a->key_rows);
+        if (single && is_single(a, &p)) {
+            place.head = head_at(a, &p, 0);
+            single(&place);
+            ragged += a->heads * p.keys;
+            continue;
+        }
+        for (int64_t h = 0; h < a->heads; h++, ragged += p.queries * p.keys) {
+            place.head = head_at(a, &p, h);
+            for (int64_t row = 0; row < p.queries; row += place.block.rows) {
+                place.block = block_at(a->rule, &p, row, rows);
+                visit(&place);
+                if (a->keep_weights) place.at += place.block.rows * place.block.columns;
+            }
+        }
+    }
 }
 
 /* ---- the two kernels ---- */

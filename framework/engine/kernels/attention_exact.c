@@ -1,57 +1,13 @@
-/* The exact kernel of fused attention: computes the weights of one block (struct block) after the other, and
- * keeps them all if there is a backward. A block has all queries and keys of a sentence and head; under a
- * window, a few queries with the keys that they see. */
+/* The exact kernel of fused attention: computes the weights of one block (struct block) after the other, and keeps them all in
+ * y->saved if there is a backward. A block has all queries and keys of a segment and head; under a window, a few queries with
+ * the keys that they see.
+ *
+ * Dropout needs no memory of its own: a kept weight w that dropout drops is stored as -w, until the next forward. So |w| is the
+ * weight before dropout, and w > 0 says that it was not dropped; a weight of 0 needs no sign. */
 #include "kernels/attention.h"
 #include "kernels/gemm.h"
 
 enum { SHORT_ROW = 64 };
-
-static int64_t block_rows(const struct attention *a, const struct sentence *p)
-{
-    return a->rule->window ? window_rows(a->rule) : p->queries;
-}
-
-/* A block, and the offset of its matrix in y->saved: 0 for all blocks if the weights are not kept. */
-struct block_place {
-    struct head head;
-    struct block block;
-    int64_t at;
-};
-
-typedef void visitor(struct qkv_tensor *y, const struct attention *a, const struct block_place *place);
-
-/* A sentence with one query that sees all keys: every step of decoding. */
-static bool is_single(const struct attention *a, const struct sentence *p)
-{
-    return p->queries == 1 && !a->mask.value && !a->rule->window && !qkv_attention_adds_distance(a->rule);
-}
-
-/* Calls `visit` for every block of every head. If `single` is not NULL, it is called instead for
- * sentences with one query: once for all heads, with place->head set to head 0 and place->block not set. */
-static NOINLINE void visit_blocks(struct qkv_tensor *y, const struct attention *a, visitor *visit,
-                                  visitor *single)
-{
-    struct block_place place = {.at = 0};
-    int64_t ragged = 0;
-    for (int64_t s = 0; s < qkv_segment_count(&a->options->queries); s++) {
-        struct sentence p = sentence_at(a->options, s, ragged, a->query_rows, a->key_rows);
-        if (single && is_single(a, &p)) {
-            place.head = head_at(a, &p, 0);
-            single(y, a, &place);
-            ragged += a->heads * p.keys;
-            continue;
-        }
-        int64_t maximum = block_rows(a, &p);
-        for (int64_t h = 0; h < a->heads; h++, ragged += p.queries * p.keys) {
-            place.head = head_at(a, &p, h);
-            for (int64_t row = 0; row < p.queries; row += place.block.rows) {
-                place.block = block_at(a->rule, &p, row, maximum);
-                visit(y, a, &place);
-                if (a->keep_weights) place.at += place.block.rows * place.block.columns;
-            }
-        }
-    }
-}
 
 /* ---- memory ---- */
 
@@ -65,10 +21,10 @@ static struct block_sizes block_sizes_of(const struct attention *a)
 {
     struct block_sizes sizes = {0};
     for (int64_t s = 0; s < qkv_segment_count(&a->options->queries); s++) {
-        struct sentence p = sentence_at(a->options, s, 0, a->query_rows, a->key_rows);
+        struct segment p = segment_at(a->options, s, 0, a->query_rows, a->key_rows);
         struct block b;
         for (int64_t row = 0; row < p.queries; row += b.rows) {
-            b = block_at(a->rule, &p, row, block_rows(a, &p));
+            b = block_at(a->rule, &p, row, rows_of_blocks(a->rule, p.queries));
             int64_t count = b.rows * b.columns;
             sizes.weights += a->heads * count;
             if (count > sizes.largest) sizes.largest = count;
@@ -78,7 +34,7 @@ static struct block_sizes block_sizes_of(const struct attention *a)
     return sizes;
 }
 
-/* Size of y->saved: all weights (dropped weights are stored negated), or one block of weights if they are not kept. */
+/* Size of y->saved: all weights, or one block of weights if they are not kept. */
 static int64_t exact_saved(const struct attention *a)
 {
     struct block_sizes sizes = block_sizes_of(a);
@@ -93,26 +49,25 @@ static int64_t exact_scratch(const struct attention *a)
     return sizes.largest + tile_workspace(sizes.columns, width) + distance_count(a);
 }
 
-static real *block_scratch(const struct qkv_tensor *y, const struct attention *a)
+static real *block_scratch(const struct place *place)
 {
-    return (real *)y->graph->scratch + distance_count(a);
+    return (real *)place->y->graph->scratch + distance_count(place->a);
+}
+
+static real *weights_of(const struct place *place)
+{
+    return (real *)place->y->saved + place->at;
 }
 
 /* ---- forward ---- */
 
 /* Adds the distance terms to the scores of row i of a block. */
-static void add_distance_terms(const struct qkv_tensor *y, const struct attention *a,
-                               const struct block_place *place, int64_t i, real *row)
+static void add_distance_terms(const struct place *place, int64_t i, real *row)
 {
     const struct block *b = &place->block;
-    const struct sentence *p = &place->head.sentence;
-    int64_t position = p->keys - p->queries + b->row + i;
-    const real *table = distance_row(y, a, place->head.index);
-    for (int r = 0; r < 2; r++) {
-        const real *from = table + b->start[r] - position;
-        for (int64_t j = 0; j < b->length[r]; j++) row[j] += from[j];
-        row += b->length[r];
-    }
+    const real *table = distance_row(place->y, place->a, place->head.index) - position_of(place, i);
+    for (int r = 0; r < 2; row += b->length[r++])
+        for (int64_t j = 0; j < b->length[r]; j++) row[j] += table[b->start[r] + j];
 }
 
 /* Softmax of short rows, in place. Row i sees its first `seen_by_first + seen_more * i` keys; the others become
@@ -220,7 +175,7 @@ static inline void mix_values(const struct attention *a, int64_t n, const real *
 }
 
 /* Forward of heads first .. first + HEADS - 1, one query and at most SHORT_ROW keys. */
-static void short_heads(struct qkv_tensor *y, const struct attention *a, const struct sentence *p,
+static void short_heads(struct qkv_tensor *y, const struct attention *a, const struct segment *p,
                         int64_t first)
 {
     vector x[SHORT_GROUPS][SUM_PARTS], maximum[SUM_PARTS], sum[SUM_PARTS] = {{0}};
@@ -253,7 +208,7 @@ static void short_heads(struct qkv_tensor *y, const struct attention *a, const s
 }
 
 /* Computes as many heads as short_heads can, from the first on; returns how many. */
-static int64_t all_short_heads(struct qkv_tensor *y, const struct attention *a, const struct sentence *p)
+static int64_t all_short_heads(struct qkv_tensor *y, const struct attention *a, const struct segment *p)
 {
     int64_t h = 0;
     if (p->keys <= SHORT_ROW && a->key_width % SUM_LANES == 0 && a->value_width % SUM_LANES == 0)
@@ -261,46 +216,47 @@ static int64_t all_short_heads(struct qkv_tensor *y, const struct attention *a, 
     return h;
 }
 #else
-static int64_t all_short_heads(struct qkv_tensor *y, const struct attention *a, const struct sentence *p)
+static int64_t all_short_heads(struct qkv_tensor *y, const struct attention *a, const struct segment *p)
 {
     (void)y, (void)a, (void)p;
     return 0;
 }
 #endif
 
-static void single_forward(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
+static void single_forward(const struct place *place)
 {
-    const struct sentence *p = &place->head.sentence;
-    real *weights = y->saved;
-    for (int64_t h = all_short_heads(y, a, p); h < a->heads; h++) {
+    const struct attention *a = place->a;
+    const struct segment *p = &place->head.segment;
+    real *weights = place->y->saved;
+    for (int64_t h = all_short_heads(place->y, a, p); h < a->heads; h++) {
         struct head head = head_at(a, p, h);
         const real *query = a->query + head.query, *key = a->key + head.key;
         for (int64_t j = 0; j < p->keys; j++)
             weights[j] = a->scale * row_dot(a->key_width, query, key + j * a->key_ld);
         row_softmax(p->keys, weights, weights);
         tile_product(1, a->value_width, p->keys, weights, p->keys, a->value + head.value, a->value_ld, false,
-                     (real *)y->value + head.out, a->out_ld);
+                     (real *)place->y->value + head.out, a->out_ld);
     }
 }
 
-static void block_weights(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
+static void block_weights(const struct place *place)
 {
+    const struct attention *a = place->a;
     const struct block *b = &place->block;
     const struct head *head = &place->head;
-    const struct sentence *p = &head->sentence;
+    const struct segment *p = &head->segment;
     const real *query = a->query + head->query + b->row * a->query_ld, *key = a->key + head->key;
-    real *weights = (real *)y->saved + place->at, *column = weights;
+    real *weights = weights_of(place), *column = weights;
     for (int r = 0; r < 2; column += b->length[r++])
         if (b->length[r])
             tile_scores(b->rows, b->length[r], a->key_width, query, a->query_ld,
-                        key + b->start[r] * a->key_ld, a->key_ld, column, b->columns, block_scratch(y, a));
+                        key + b->start[r] * a->key_ld, a->key_ld, column, b->columns, block_scratch(place));
     for (int64_t i = 0; i < b->rows * b->columns; i++) weights[i] *= a->scale;
     for (int64_t i = 0; qkv_attention_adds_distance(a->rule) && i < b->rows; i++)
-        add_distance_terms(y, a, place, i, weights + i * b->columns);
+        add_distance_terms(place, i, weights + i * b->columns);
     if (!a->mask.value && !a->rule->window && b->columns < SHORT_ROW) {
         bool causal = a->rule->causal;
-        short_softmax(b->rows, b->columns, causal ? p->keys - p->queries + b->row + 1 : b->columns, causal,
-                      weights);
+        short_softmax(b->rows, b->columns, causal ? position_of(place, 1) : b->columns, causal, weights);
         return;
     }
     for (int64_t i = 0; i < b->rows; i++) {
@@ -330,43 +286,48 @@ static void drop_all(const struct qkv_tensor *y, const struct attention *a, int6
 }
 
 /* Negates dropped weights of a block under a window, whose rows are separate ranges of the ragged block. */
-static void drop_block(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
+static void drop_block(const struct place *place)
 {
     enum { PIECE = 4 * DROPPER_WORDS };
-    struct dropper dropper = dropper_of(y, a->rule->dropout);
+    struct dropper dropper = dropper_of(place->y, place->a->rule->dropout);
     uint16_t words[PIECE];
     const struct block *b = &place->block;
-    int64_t keys = place->head.sentence.keys;
-    real *weights = (real *)y->saved + place->at;
+    real *weights = weights_of(place);
     for (int64_t i = 0; i < b->rows; i++)
         for (int r = 0; r < 2; r++)
             for (int64_t done = 0, n; done < b->length[r]; done += n, weights += n) {
+                int64_t at =
+                    place->head.ragged + (b->row + i) * place->head.segment.keys + b->start[r] + done;
                 n = b->length[r] - done < PIECE ? b->length[r] - done : PIECE;
-                dropper_row(&dropper, place->head.ragged + (b->row + i) * keys + b->start[r] + done, n,
-                            words);
+                dropper_row(&dropper, at, n, words);
                 for (int64_t j = 0; j < n; j++)
                     weights[j] = words[j] >= dropper.threshold ? weights[j] : -weights[j];
             }
 }
 
-/* u = mask / (1 - rate) * weights, in `buffer`; the weights themselves if there is no dropout. */
-static const real *dropped_weights(const struct qkv_tensor *y, const struct attention *a, int64_t count,
-                                   const real *restrict weights, real *restrict buffer)
+/* to = mask / (1 - rate) * x for the weights of a block; NaN stays NaN. `to` may be x. */
+static void apply_dropout(const struct place *place, const real *x, real *to)
 {
-    if (!a->drops) return weights;
-    real factor = dropper_of(y, a->rule->dropout).factor;
-    for (int64_t i = 0; i < count; i++) /* NaN stays NaN */
-        buffer[i] = weights[i] > 0 ? weights[i] * factor : weights[i] - weights[i];
-    return buffer;
+    real factor = dropper_of(place->y, place->a->rule->dropout).factor;
+    const real *restrict weights = weights_of(place);
+    for (int64_t i = 0; i < place->block.rows * place->block.columns; i++)
+        to[i] = weights[i] > 0 ? x[i] * factor : x[i] - x[i];
 }
 
-static void block_mix(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
+/* The weights of a block after dropout, in the scratch; the weights themselves if there is no dropout. */
+static const real *dropped_weights(const struct place *place)
 {
+    if (!place->a->drops) return weights_of(place);
+    apply_dropout(place, weights_of(place), block_scratch(place));
+    return block_scratch(place);
+}
+
+static void block_mix(const struct place *place)
+{
+    const struct attention *a = place->a;
     const struct block *b = &place->block;
-    const real *used = dropped_weights(y, a, b->rows * b->columns, (const real *)y->saved + place->at,
-                                       block_scratch(y, a)),
-               *value = a->value + place->head.value;
-    real *out = (real *)y->value + place->head.out + b->row * a->out_ld;
+    const real *used = dropped_weights(place), *value = a->value + place->head.value;
+    real *out = (real *)place->y->value + place->head.out + b->row * a->out_ld;
     bool add = false;
     for (int r = 0; r < 2; used += b->length[r++]) {
         if (!b->length[r]) continue;
@@ -376,27 +337,27 @@ static void block_mix(struct qkv_tensor *y, const struct attention *a, const str
     }
 }
 
-static void block_forward(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
+static void block_forward(const struct place *place)
 {
-    block_weights(y, a, place);
-    block_mix(y, a, place);
+    block_weights(place);
+    block_mix(place);
 }
 
 static void exact_mix(struct qkv_tensor *y, const struct attention *a)
 {
-    visit_blocks(y, a, block_mix, NULL);
+    visit_blocks(y, a, INT64_MAX, block_mix, NULL);
 }
 
 static void exact_forward(struct qkv_tensor *y, const struct attention *a)
 {
     distance_table(y, a);
     if (!a->drops) {
-        visit_blocks(y, a, block_forward, a->keep_weights ? NULL : single_forward);
+        visit_blocks(y, a, INT64_MAX, block_forward, a->keep_weights ? NULL : single_forward);
         return;
     }
-    visit_blocks(y, a, block_weights, NULL);
+    visit_blocks(y, a, INT64_MAX, block_weights, NULL);
     if (a->rule->window)
-        visit_blocks(y, a, drop_block, NULL);
+        visit_blocks(y, a, INT64_MAX, drop_block, NULL);
     else
         drop_all(y, a, y->saved_count, y->saved);
     exact_mix(y, a);
@@ -406,19 +367,20 @@ static void exact_forward(struct qkv_tensor *y, const struct attention *a)
 
 /* ds = scale w (dw - sum(dw w)). On entry `ds` holds dw, which is 0 for dropped weights. Adds ds / scale to the gradient of
  * the distance terms. */
-static void score_gradients(const struct qkv_tensor *y, const struct attention *a,
-                            const struct block_place *place, const real *weights, real *ds)
+static void score_gradients(const struct place *place, real *ds)
 {
+    const struct attention *a = place->a;
     const struct block *b = &place->block;
-    int64_t position = place->head.sentence.keys - place->head.sentence.queries + b->row;
-    real *table = needs_bias_gradient(y) ? distance_row(y, a, a->heads + place->head.index) : NULL;
+    const real *weights = weights_of(place);
+    real *table =
+        needs_bias_gradient(place->y) ? distance_row(place->y, a, a->heads + place->head.index) : NULL;
     real inverse = 1 / a->scale;
     for (int64_t i = 0; i < b->rows; i++, weights += b->columns, ds += b->columns) {
         real dot = row_dot(b->columns, weights, ds);
         for (int64_t j = 0; j < b->columns; j++) ds[j] = a->scale * REAL(fabs)(weights[j]) * (ds[j] - dot);
         const real *from = ds;
         for (int r = 0; table && r < 2; from += b->length[r++]) {
-            real *to = table + b->start[r] - position - i;
+            real *to = table + b->start[r] - position_of(place, i);
             for (int64_t j = 0; j < b->length[r]; j++) to[j] += inverse * from[j];
         }
     }
@@ -427,17 +389,17 @@ static void score_gradients(const struct qkv_tensor *y, const struct attention *
 /* One block, with w the weights and u the weights after dropout:
  *     dv += u^T do,  du = do v^T,  dw = du * mask / (1 - rate),  ds = scale w (dw - sum(dw w)),  dq += ds k,
  *     dk += ds^T q */
-static void block_backward(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
+static void block_backward(const struct place *place)
 {
+    struct qkv_tensor *y = place->y;
+    const struct attention *a = place->a;
     const struct block *b = &place->block;
     const struct head *head = &place->head;
-    const real *weights = (const real *)y->saved + place->at;
     const real *out = (const real *)y->gradient + head->out + b->row * a->out_ld;
     const real *query = a->query + head->query + b->row * a->query_ld;
     real *dq = gradient_of(y->input[0]), *dk = gradient_of(y->input[1]), *dv = gradient_of(y->input[2]);
-    real *ds = block_scratch(y, a), *work = ds + b->rows * b->columns;
-    const real *used =
-        dv ? dropped_weights(y, a, b->rows * b->columns, weights, ds) : NULL; /* overwritten by dw below */
+    real *ds = block_scratch(place), *work = ds + b->rows * b->columns;
+    const real *used = dv ? dropped_weights(place) : NULL; /* overwritten by dw below */
     int64_t first[2] = {0, b->length[0]};
     for (int r = 0; r < 2; r++) {
         if (!b->length[r]) continue;
@@ -449,13 +411,8 @@ static void block_backward(struct qkv_tensor *y, const struct attention *a, cons
                     ds + first[r], b->columns, work);
     }
     if (!dq && !dk && !needs_bias_gradient(y)) return;
-    if (a->drops) {
-        real factor = dropper_of(y, a->rule->dropout).factor;
-        /* A weight of 0 has no gradient, dropped or not, unless that is NaN. */
-        for (int64_t i = 0; i < b->rows * b->columns; i++)
-            ds[i] = weights[i] > 0 ? ds[i] * factor : ds[i] - ds[i];
-    }
-    score_gradients(y, a, place, weights, ds);
+    if (a->drops) apply_dropout(place, ds, ds); /* a weight of 0 has no gradient, dropped or not */
+    score_gradients(place, ds);
     for (int r = 0; r < 2; r++) {
         if (!b->length[r]) continue;
         int64_t key = head->key + b->start[r] * a->key_ld;
@@ -471,19 +428,19 @@ static void block_backward(struct qkv_tensor *y, const struct attention *a, cons
 static void exact_backward(struct qkv_tensor *y, const struct attention *a)
 {
     distance_clear(y, a);
-    visit_blocks(y, a, block_backward, NULL);
+    visit_blocks(y, a, INT64_MAX, block_backward, NULL);
     distance_backward(y, a);
 }
 
 /* ---- weights for reports ---- */
 
-static void unpack_block(struct qkv_tensor *y, const struct attention *a, const struct block_place *place)
+static void unpack_block(const struct place *place)
 {
-    if (!a->keep_weights) block_weights(y, a, place);
+    if (!place->a->keep_weights) block_weights(place);
     const struct block *b = &place->block;
-    const real *weights = (const real *)y->saved + place->at;
-    int64_t keys = place->head.sentence.keys;
-    real *to = (real *)y->weights + place->head.ragged + b->row * keys;
+    const real *weights = weights_of(place);
+    int64_t keys = place->head.segment.keys;
+    real *to = (real *)place->y->weights + place->head.ragged + b->row * keys;
     for (int64_t i = 0; i < b->rows; i++, to += keys)
         for (int r = 0; r < 2; weights += b->length[r++])
             for (int64_t j = 0; j < b->length[r]; j++) to[b->start[r] + j] = REAL(fabs)(weights[j]);
@@ -492,18 +449,18 @@ static void unpack_block(struct qkv_tensor *y, const struct attention *a, const 
 static void exact_unpack_weights(struct qkv_tensor *y, const struct attention *a)
 {
     if (!a->keep_weights) distance_table(y, a); /* other ops have reused the scratch since forward */
-    visit_blocks(y, a, unpack_block, NULL);
+    visit_blocks(y, a, INT64_MAX, unpack_block, NULL);
 }
 
 const struct qkv_attention_kernels VARIANT(qkv_attention_, exact) = {
     RULE(exact_saved), RULE(exact_scratch), exact_forward, exact_backward, exact_mix, exact_unpack_weights};
 
-/* ---- products of the small matrices of one sentence and head (attention.h) ---- */
+/* ---- products of the small matrices of one segment and head (attention.h) ---- */
 
-/* ---- small products: up to 4 rows and one vector of columns of the result stay in registers while
- * the loop over k accumulates them ---- */
+/* ---- small products: up to 4 rows and one strip of columns of the result stay in registers while the loop over k accumulates
+ * them ---- */
 
-enum { STRIP_ROWS = 4 };
+enum { STRIP_ROWS = 4, STRIP_VECTORS = STRIP_LANES / LANES };
 
 /* Unrolls a loop over rows, so that the sums of the rows stay in registers. Without AVX2 the sums would not fit,
  * and unrolling would only lengthen the code. */
@@ -512,82 +469,79 @@ enum { STRIP_ROWS = 4 };
 #else
 #    define UNROLL_ROWS
 #endif
+#define UNROLL_VECTORS _Pragma("GCC unroll 8")
 
-/* strip16, strip8, strip4: c [rows, columns] = a' b; with `add`, c += a' b. b [k, lanes] has as many
- * columns as the name says; c may have fewer. Element [i, l] of a' is a[i * a_row + l * a_step].
- * Callers pass a constant for `rows`. type: a vector of at most `lanes` lanes. */
-#define STRIP(lanes, type, type_fused)                                                                       \
-    static inline __attribute__((always_inline)) void strip##lanes(                                          \
-        const int rows, int64_t columns, int64_t k, const real *a, int64_t a_row, int64_t a_step,            \
-        const real *b, int64_t ldb, bool add, real *c, int64_t ldc)                                          \
-    {                                                                                                        \
-        enum { WIDTH = sizeof(type) / sizeof(real), PARTS = lanes / WIDTH };                                 \
-        type sum[STRIP_ROWS][PARTS];                                                                         \
-        UNROLL_ROWS for (int i = 0; i < rows; i++) _Pragma("GCC unroll 8") for (int p = 0; p < PARTS; p++)   \
-            sum[i][p] = (type){0};                                                                           \
-        for (int64_t l = 0; l < k; l++) _Pragma("GCC unroll 8") for (int p = 0; p < PARTS; p++)              \
-            {                                                                                                \
-                type row = *(const type *)(b + l * ldb + p * WIDTH);                                         \
-                UNROLL_ROWS for (int i = 0; i < rows; i++) sum[i][p] =                                       \
-                    type_fused(a[i * a_row + l * a_step] - (type){0}, row, sum[i][p]);                       \
-            }                                                                                                \
-        UNROLL_ROWS for (int i = 0; i < rows; i++)                                                           \
-        {                                                                                                    \
-            if (columns == lanes) {                                                                          \
-                _Pragma("GCC unroll 8") for (int p = 0; p < PARTS; p++)                                      \
-                {                                                                                            \
-                    type *to = (type *)(c + i * ldc + p * WIDTH);                                            \
-                    if (add) sum[i][p] += *to;                                                               \
-                    *to = sum[i][p];                                                                         \
-                }                                                                                            \
-                continue;                                                                                    \
-            }                                                                                                \
-            for (int64_t j = 0; j < columns; j++)                                                            \
-                c[i * ldc + j] = (add ? c[i * ldc + j] : 0) + sum[i][j / WIDTH][j % WIDTH];                  \
-        }                                                                                                    \
-    }
-STRIP(16, vector, vector_fused)
-STRIP(8, vector_8, vector_8_fused)
-STRIP(4, vector_4, vector_4_fused)
-#undef STRIP
+/* Whether a strip of b and of c has complete vectors; or that of b, which is padded; or neither. */
+enum strip_end { COMPLETE, PADDED, CUT };
 
-/* Computes c [m, columns], one strip of columns, in blocks of 4 rows, then 2, then 1. */
-#define STRIPS(lanes, m, columns, k, a, a_row, a_step, b, ldb, add, c, ldc)                                  \
-    do {                                                                                                     \
-        int64_t i_ = 0;                                                                                      \
-        for (; i_ + STRIP_ROWS <= (m); i_ += STRIP_ROWS)                                                     \
-            strip##lanes(STRIP_ROWS, columns, k, (a) + i_ * (a_row), a_row, a_step, b, ldb, add,             \
-                         (c) + i_ * (ldc), ldc);                                                             \
-        if ((m)-i_ >= 2) {                                                                                   \
-            strip##lanes(2, columns, k, (a) + i_ * (a_row), a_row, a_step, b, ldb, add, (c) + i_ * (ldc),    \
-                         ldc);                                                                               \
-            i_ += 2;                                                                                         \
-        }                                                                                                    \
-        if (i_ < (m))                                                                                        \
-            strip##lanes(1, columns, k, (a) + i_ * (a_row), a_row, a_step, b, ldb, add, (c) + i_ * (ldc),    \
-                         ldc);                                                                               \
-    } while (0)
+/* The operands of a product c [.., columns] = a' [.., k] b [k, columns], or += with `add`. Element [i, l] of a' is
+ * a[i * a_row + l * a_step]. */
+struct small {
+    int64_t columns, k;
+    const real *a;
+    int64_t a_row, a_step;
+    const real *b;
+    int64_t ldb;
+    bool add;
+    real *c;
+    int64_t ldc;
+};
 
-/* c [m, n] = a' b; with `add`, c += a' b. a' as for strip16, b [k, n]. */
-static NOINLINE void small_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t a_row,
-                                   int64_t a_step, const real *b, int64_t ldb, bool add, real *c, int64_t ldc)
+/* Computes `rows` rows of c from `row` on, and as many columns as `vectors` vectors have, or fewer. Callers pass constants for
+ * `rows`, `vectors` and `end`. */
+static inline __attribute__((always_inline)) void
+strip(const int rows, const int vectors, const enum strip_end end, const struct small *p, int64_t row)
 {
-    int64_t j = 0;
-    for (; j + 16 <= n; j += 16) STRIPS(16, m, 16, k, a, a_row, a_step, b + j, ldb, add, c + j, ldc);
-    if (j + 8 <= n) {
-        STRIPS(8, m, 8, k, a, a_row, a_step, b + j, ldb, add, c + j, ldc);
-        j += 8;
-    }
-    if (j + 4 <= n) {
-        STRIPS(4, m, 4, k, a, a_row, a_step, b + j, ldb, add, c + j, ldc);
-        j += 4;
-    }
-    for (; j < n; j++)
-        for (int64_t i = 0; i < m; i++) {
-            real sum = 0;
-            for (int64_t l = 0; l < k; l++) sum = fused(a[i * a_row + l * a_step], b[l * ldb + j], sum);
-            c[i * ldc + j] = (add ? c[i * ldc + j] : 0) + sum;
+    const int64_t a_row = p->a_row, a_step = p->a_step, ldb = p->ldb, columns = p->columns;
+    const real *a = p->a + row * a_row, *b = p->b;
+    real *c = p->c + row * p->ldc;
+    vector sum[STRIP_ROWS][STRIP_VECTORS];
+    UNROLL_ROWS for (int i = 0; i < rows; i++) UNROLL_VECTORS for (int v = 0; v < vectors; v++) sum[i][v] =
+        (vector){0};
+    for (int64_t l = 0; l < p->k; l++, b += ldb) UNROLL_VECTORS for (int v = 0; v < vectors; v++)
+        {
+            vector right = end == CUT ? load_first(columns - v * LANES, b + v * LANES) : load(b + v * LANES);
+            UNROLL_ROWS for (int i = 0; i < rows; i++) sum[i][v] =
+                vector_fused(all_lanes(a[i * a_row + l * a_step]), right, sum[i][v]);
         }
+    UNROLL_ROWS for (int i = 0; i < rows; i++, c += p->ldc)
+    {
+        UNROLL_VECTORS for (int v = 0; end == COMPLETE && v < vectors; v++)
+        {
+            if (p->add) sum[i][v] += load(c + v * LANES);
+            store(c + v * LANES, sum[i][v]);
+        }
+        for (int64_t j = 0; end != COMPLETE && j < columns; j++)
+            c[j] = (p->add ? c[j] : 0) + sum[i][j / LANES][j % LANES];
+    }
+}
+
+/* Computes m rows of one strip, 4 at a time, then 2, then 1. */
+static inline __attribute__((always_inline)) void strips(const int vectors, const enum strip_end end,
+                                                         int64_t m, const struct small *p)
+{
+    int64_t i = 0;
+    for (; i + STRIP_ROWS <= m; i += STRIP_ROWS) strip(STRIP_ROWS, vectors, end, p, i);
+    if (m - i >= 2) {
+        strip(2, vectors, end, p, i);
+        i += 2;
+    }
+    if (i < m) strip(1, vectors, end, p, i);
+}
+
+/* c [m, n] = a' b: strip by strip, the last columns vector by vector. */
+static NOINLINE void small_product(int64_t m, int64_t n, struct small p)
+{
+    for (int64_t j = 0, done; j < n; j += done, p.b += done, p.c += done) {
+        done = n - j >= STRIP_LANES ? STRIP_LANES : LANES;
+        p.columns = n - j;
+        if (n - j >= STRIP_LANES)
+            strips(STRIP_VECTORS, COMPLETE, m, &p);
+        else if (n - j >= LANES)
+            strips(1, COMPLETE, m, &p);
+        else
+            strips(1, CUT, m, &p);
+    }
 }
 
 /* ---- products of any size ---- */
@@ -598,7 +552,7 @@ void tile_product(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, c
     if (m * n * k >= GEMM_MULTIPLICATIONS)
         gemm(false, false, m, n, k, a, lda, b, ldb, add, c, ldc);
     else
-        small_product(m, n, k, a, lda, 1, b, ldb, add, c, ldc);
+        small_product(m, n, (struct small){0, k, a, lda, 1, b, ldb, add, c, ldc});
 }
 
 void tile_product_transposed(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b,
@@ -607,7 +561,7 @@ void tile_product_transposed(int64_t m, int64_t n, int64_t k, const real *a, int
     if (m * n * k >= GEMM_MULTIPLICATIONS)
         gemm(true, false, m, n, k, a, lda, b, ldb, 1, c, ldc);
     else
-        small_product(m, n, k, a, 1, lda, b, ldb, true, c, ldc);
+        small_product(m, n, (struct small){0, k, a, 1, lda, b, ldb, true, c, ldc});
 }
 
 void tile_scores(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, const real *b, int64_t ldb,
@@ -631,8 +585,11 @@ void tile_scores(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, co
         for (int64_t j = 0; j < n; j++) to[j] = b[j * ldb + l];
         for (int64_t j = n; j < width; j++) to[j] = 0;
     }
-    for (int64_t j = 0; j < n; j += 16) {
-        int64_t columns = n - j < 16 ? n - j : 16;
-        STRIPS(16, m, columns, k, a, lda, 1, work + j, width, false, c + j, ldc);
+    for (int64_t j = 0; j < n; j += STRIP_LANES) {
+        const struct small p = {n - j, k, a, lda, 1, work + j, width, false, c + j, ldc};
+        if (n - j >= STRIP_LANES)
+            strips(STRIP_VECTORS, COMPLETE, m, &p);
+        else
+            strips(STRIP_VECTORS, PADDED, m, &p);
     }
 }

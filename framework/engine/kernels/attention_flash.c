@@ -8,47 +8,29 @@
 /* 256 x 512 numbers are 512 KiB in float32: two of them fit a second-level cache of 1 MiB and more. */
 enum { MAX_ROWS = 256, MAX_KEYS = 512 };
 
-static int64_t block_rows(const struct attention *a)
-{
-    return a->rule->window ? window_rows(a->rule) : MAX_ROWS;
-}
-
-/* A tile of the scores of a block: all rows of the block, and keys first .. first + count - 1 of the sentence. */
+/* A tile of the scores of a block: all rows of the block, and keys first .. first + count - 1 of the segment; and the workspace of
+ * the block, in the scratch, after the tables of distance terms. */
 struct tile {
+    const struct place *place;
+    int range; /* of the block, to which the keys belong */
     int64_t first, count;
-};
-
-/* Workspace in the scratch, after the tables of distance terms. */
-struct workspace {
-    real *scores, *gradients; /* [rows, keys of a tile] */
+    real *scores, *gradients; /* [rows, count] */
     real *maximum, *sum;      /* forward [rows]: largest score and sum of exponentials, so far */
     real *dot;                /* backward [rows], in the same memory: do . o */
     real *work;               /* of tile_scores */
+    struct dropper dropper;
 };
 
+/* Most rows and keys of a tile. */
 struct tile_sizes {
-    int64_t rows, keys, work;
+    int64_t rows, keys;
 };
 
 static struct tile_sizes tile_sizes_of(const struct attention *a)
 {
-    int64_t width = a->key_width > a->value_width ? a->key_width : a->value_width, rows = block_rows(a);
-    struct tile_sizes sizes = {.rows = rows < a->longest_queries ? rows : a->longest_queries,
+    int64_t rows = rows_of_blocks(a->rule, MAX_ROWS);
+    return (struct tile_sizes){.rows = rows < a->longest_queries ? rows : a->longest_queries,
                                .keys = MAX_KEYS < a->longest_keys ? MAX_KEYS : a->longest_keys};
-    sizes.work = tile_workspace(sizes.keys, width);
-    return sizes;
-}
-
-static struct workspace workspace_of(const struct qkv_tensor *y, const struct attention *a)
-{
-    struct tile_sizes sizes = tile_sizes_of(a);
-    struct workspace workspace = {.scores = (real *)y->graph->scratch + distance_count(a)};
-    workspace.gradients = workspace.scores + sizes.rows * sizes.keys;
-    workspace.maximum = workspace.gradients + sizes.rows * sizes.keys;
-    workspace.sum = workspace.maximum + sizes.rows;
-    workspace.dot = workspace.sum;
-    workspace.work = workspace.sum + sizes.rows;
-    return workspace;
 }
 
 /* m and 1 / S: [H, query rows, 2] */
@@ -60,216 +42,184 @@ static int64_t flash_saved(const struct attention *a)
 static int64_t flash_scratch(const struct attention *a)
 {
     struct tile_sizes sizes = tile_sizes_of(a);
-    return distance_count(a) + 2 * sizes.rows * (sizes.keys + 1) + sizes.work;
+    int64_t width = a->key_width > a->value_width ? a->key_width : a->value_width;
+    return distance_count(a) + 2 * sizes.rows * (sizes.keys + 1) + tile_workspace(sizes.keys, width);
 }
 
-/* m and 1 / S of row i of a block. */
-static real *kept_of(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                     const struct block *b, int64_t i)
+/* Before the first tile of a block. */
+static struct tile tiles_of(const struct place *place)
 {
-    return (real *)y->saved + 2 * (head->index * a->query_rows + head->sentence.query + b->row + i);
+    const struct attention *a = place->a;
+    struct tile_sizes sizes = tile_sizes_of(a);
+    struct tile tile = {.place = place, .first = place->block.start[0]};
+    tile.scores = (real *)place->y->graph->scratch + distance_count(a);
+    tile.gradients = tile.scores + sizes.rows * sizes.keys;
+    tile.maximum = tile.gradients + sizes.rows * sizes.keys;
+    tile.sum = tile.dot = tile.maximum + sizes.rows;
+    tile.work = tile.sum + sizes.rows;
+    if (a->drops) tile.dropper = dropper_of(place->y, a->rule->dropout);
+    return tile;
 }
 
-/* ---- visiting tiles ---- */
-
-/* Functions that are called at the beginning of each block, for each of its tiles, and at its end; begin and end may be
- * NULL. */
-struct walk {
-    void (*begin)(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                  const struct block *b, const struct workspace *workspace);
-    void (*tile)(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                 const struct block *b, struct tile tile, const struct workspace *workspace);
-    void (*end)(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                const struct block *b, const struct workspace *workspace);
-};
-
-static void walk_head(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                      const struct walk *walk, const struct workspace *workspace)
+/* Goes to the next tile, and computes its products q k^T; false after the last one. */
+static bool next_tile(struct tile *tile)
 {
-    struct block b;
-    for (int64_t row = 0; row < head->sentence.queries; row += b.rows) {
-        b = block_at(a->rule, &head->sentence, row, block_rows(a));
-        if (walk->begin) walk->begin(y, a, head, &b, workspace);
-        for (int r = 0; r < 2; r++)
-            for (int64_t done = 0; done < b.length[r]; done += MAX_KEYS) {
-                int64_t left = b.length[r] - done;
-                struct tile tile = {b.start[r] + done, left < MAX_KEYS ? left : MAX_KEYS};
-                walk->tile(y, a, head, &b, tile, workspace);
-            }
-        if (walk->end) walk->end(y, a, head, &b, workspace);
+    const struct attention *a = tile->place->a;
+    const struct block *b = &tile->place->block;
+    const struct head *head = &tile->place->head;
+    int64_t left;
+    tile->first += tile->count;
+    while (!(left = b->start[tile->range] + b->length[tile->range] - tile->first)) {
+        if (tile->range++) return false;
+        tile->first = b->start[1];
     }
+    tile->count = left < MAX_KEYS ? left : MAX_KEYS;
+    tile_scores(b->rows, tile->count, a->key_width, a->query + head->query + b->row * a->query_ld,
+                a->query_ld, a->key + head->key + tile->first * a->key_ld, a->key_ld, tile->scores,
+                tile->count, tile->work);
+    return true;
 }
 
-static void walk_all(struct qkv_tensor *y, const struct attention *a, const struct walk *walk)
+/* m and 1 / S of row i. */
+static real *kept_of(const struct place *place, int64_t i)
 {
-    const struct workspace workspace = workspace_of(y, a);
-    int64_t ragged = 0;
-    for (int64_t s = 0; s < qkv_segment_count(&a->options->queries); s++) {
-        struct sentence p = sentence_at(a->options, s, ragged, a->query_rows, a->key_rows);
-        for (int64_t h = 0; h < a->heads; h++) {
-            struct head head = head_at(a, &p, h);
-            walk_head(y, a, &head, walk, &workspace);
-        }
-        ragged += a->heads * p.queries * p.keys;
-    }
+    int64_t row = place->head.segment.query + place->block.row + i;
+    return (real *)place->y->saved + 2 * (place->head.index * place->a->query_rows + row);
 }
 
 /* ---- scores ---- */
 
-/* scores = q k^T, [rows, count] */
-static void compute_scores(const struct attention *a, const struct head *head, const struct block *b,
-                           struct tile tile, const struct workspace *workspace)
-{
-    tile_scores(b->rows, tile.count, a->key_width, a->query + head->query + b->row * a->query_ld, a->query_ld,
-                a->key + head->key + tile.first * a->key_ld, a->key_ld, workspace->scores, tile.count,
-                workspace->work);
-}
-
 /* Scales the scores of row i and adds the distance terms. */
-static void finish_scores(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                          const struct block *b, struct tile tile, int64_t i, real *restrict row)
+static void finish_scores(const struct tile *tile, int64_t i, real *restrict row)
 {
+    const struct attention *a = tile->place->a;
     if (!qkv_attention_adds_distance(a->rule)) {
-        for (int64_t j = 0; j < tile.count; j++) row[j] *= a->scale;
+        for (int64_t j = 0; j < tile->count; j++) row[j] *= a->scale;
         return;
     }
-    int64_t position = head->sentence.keys - head->sentence.queries + b->row + i;
-    const real *restrict table = distance_row(y, a, head->index) + tile.first - position;
-    for (int64_t j = 0; j < tile.count; j++) row[j] = row[j] * a->scale + table[j];
+    const real *restrict table =
+        distance_row(tile->place->y, a, tile->place->head.index) + tile->first - position_of(tile->place, i);
+    for (int64_t j = 0; j < tile->count; j++) row[j] = row[j] * a->scale + table[j];
 }
 
-static void visible_spans(const struct attention *a, const struct head *head, const struct block *b,
-                          struct tile tile, int64_t i, struct span span[2])
+/* What row i sees of keys first .. first + count - 1. */
+static void visible_spans(const struct place *place, int64_t i, int64_t first, int64_t count,
+                          struct span span[2])
 {
-    const struct sentence *p = &head->sentence;
-    spans_of(visible_to(a->rule, p, b->row + i), tile.first, tile.count, mask_row(a->mask, p, b->row + i),
-             span);
+    const struct attention *a = place->a;
+    const struct segment *p = &place->head.segment;
+    int64_t row = place->block.row + i;
+    spans_of(visible_to(a->rule, p, row), first, count, mask_row(a->mask, p, row), span);
 }
 
 /* The dropout words of row i of a tile. */
-static void tile_words(const struct dropper *dropper, const struct head *head, const struct block *b,
-                       struct tile tile, int64_t i, uint16_t *words)
+static void tile_words(const struct tile *tile, int64_t i, uint16_t *words)
 {
-    dropper_row(dropper, head->ragged + (b->row + i) * head->sentence.keys + tile.first, tile.count, words);
+    const struct head *head = &tile->place->head;
+    int64_t row = tile->place->block.row + i;
+    dropper_row(&tile->dropper, head->ragged + row * head->segment.keys + tile->first, tile->count, words);
 }
 
 /* ---- forward ---- */
 
-static void begin_forward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                          const struct block *b, const struct workspace *workspace)
-{
-    real *out = (real *)y->value + head->out + b->row * a->out_ld;
-    for (int64_t i = 0; i < b->rows; i++) {
-        memset(out + i * a->out_ld, 0, (size_t)a->value_width * sizeof(real));
-        workspace->maximum[i] = (real)-INFINITY;
-        workspace->sum[i] = 0;
-    }
-}
-
 /* row = exp(row - m), with m the largest score of the row in this tile and those before. If m has grown, rescales the sum
  * and the output so far. */
-static void add_row(const struct workspace *workspace, int64_t i, int64_t count, const struct span span[2],
-                    real *row, int64_t width, real *restrict out)
+static void add_row(const struct tile *tile, int64_t i, real *row, int64_t width, real *restrict out)
 {
-    real maximum = workspace->maximum[i];
+    struct span span[2];
+    real maximum = tile->maximum[i];
+    visible_spans(tile->place, i, tile->first, tile->count, span);
     for (int k = 0; k < 2; k++) {
         real here = span_maximum(span[k], row);
         maximum = here > maximum ? here : maximum;
     }
-    if (maximum > workspace->maximum[i]) {
-        real shrink = fast_exp(workspace->maximum[i] - maximum);
-        workspace->sum[i] *= shrink;
+    if (maximum > tile->maximum[i]) {
+        real shrink = fast_exp(tile->maximum[i] - maximum);
+        tile->sum[i] *= shrink;
         for (int64_t d = 0; d < width; d++) out[d] *= shrink;
-        workspace->maximum[i] = maximum;
+        tile->maximum[i] = maximum;
     }
-    for (int k = 0; k < 2; k++) workspace->sum[i] += span_exp(span[k], row, maximum, row);
-    zero_hidden(count, span, row);
+    for (int k = 0; k < 2; k++) tile->sum[i] += span_exp(span[k], row, maximum, row);
+    zero_hidden(tile->count, span, row);
 }
 
-static void tile_forward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                         const struct block *b, struct tile tile, const struct workspace *workspace)
+static void tile_forward(const struct tile *tile, real *out)
 {
-    real *out = (real *)y->value + head->out + b->row * a->out_ld;
-    struct dropper dropper;
+    const struct attention *a = tile->place->a;
+    int64_t rows = tile->place->block.rows;
     uint16_t words[MAX_KEYS];
-    if (a->drops) dropper = dropper_of(y, a->rule->dropout);
-    compute_scores(a, head, b, tile, workspace);
-    for (int64_t i = 0; i < b->rows; i++) {
-        real *row = workspace->scores + i * tile.count;
-        struct span span[2];
-        finish_scores(y, a, head, b, tile, i, row);
-        visible_spans(a, head, b, tile, i, span);
-        add_row(workspace, i, tile.count, span, row, a->value_width, out + i * a->out_ld);
+    for (int64_t i = 0; i < rows; i++) {
+        real *row = tile->scores + i * tile->count;
+        finish_scores(tile, i, row);
+        add_row(tile, i, row, a->value_width, out + i * a->out_ld);
         if (!a->drops) continue;
-        tile_words(&dropper, head, b, tile, i, words);
-        for (int64_t j = 0; j < tile.count; j++)
-            row[j] = words[j] >= dropper.threshold ? row[j] * dropper.factor : 0;
+        tile_words(tile, i, words);
+        for (int64_t j = 0; j < tile->count; j++)
+            row[j] = words[j] >= tile->dropper.threshold ? row[j] * tile->dropper.factor : 0;
     }
-    tile_product(b->rows, a->value_width, tile.count, workspace->scores, tile.count,
-                 a->value + head->value + tile.first * a->value_ld, a->value_ld, true, out, a->out_ld);
+    tile_product(rows, a->value_width, tile->count, tile->scores, tile->count,
+                 a->value + tile->place->head.value + tile->first * a->value_ld, a->value_ld, true, out,
+                 a->out_ld);
 }
 
 /* A row without visible keys is 0, and so are its recomputed weights. */
-static void end_forward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                        const struct block *b, const struct workspace *workspace)
+static void block_forward(const struct place *place)
 {
-    real *out = (real *)y->value + head->out + b->row * a->out_ld;
-    for (int64_t i = 0; i < b->rows; i++) {
-        real *kept = kept_of(y, a, head, b, i);
+    const struct attention *a = place->a;
+    real *out = (real *)place->y->value + place->head.out + place->block.row * a->out_ld;
+    struct tile tile = tiles_of(place);
+    for (int64_t i = 0; i < place->block.rows; i++) {
+        memset(out + i * a->out_ld, 0, (size_t)a->value_width * sizeof(real));
+        tile.maximum[i] = (real)-INFINITY;
+        tile.sum[i] = 0;
+    }
+    while (next_tile(&tile)) tile_forward(&tile, out);
+    for (int64_t i = 0; i < place->block.rows; i++) {
+        real *kept = kept_of(place, i);
         struct span span[2];
-        visible_spans(a, head, b, (struct tile){0, head->sentence.keys}, i, span);
-        kept[0] = workspace->maximum[i];
-        kept[1] = inverse_sum(workspace->sum[i], span);
+        visible_spans(place, i, 0, place->head.segment.keys, span);
+        kept[0] = tile.maximum[i];
+        kept[1] = inverse_sum(tile.sum[i], span);
         for (int64_t d = 0; d < a->value_width; d++) out[i * a->out_ld + d] *= kept[1];
     }
 }
 
 static void flash_forward(struct qkv_tensor *y, const struct attention *a)
 {
-    static const struct walk walk = {begin_forward, tile_forward, end_forward};
     distance_table(y, a);
-    walk_all(y, a, &walk);
+    visit_blocks(y, a, MAX_ROWS, block_forward, NULL);
 }
 
 /* ---- backward ---- */
 
 /* Turns the scores of row i into weights. */
-static void recompute_weights(const struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                              const struct block *b, struct tile tile, int64_t i, real *row)
+static void recompute_weights(const struct tile *tile, int64_t i, real *row)
 {
-    const real *kept = kept_of(y, a, head, b, i);
+    const real *kept = kept_of(tile->place, i);
     struct span span[2];
-    finish_scores(y, a, head, b, tile, i, row);
-    visible_spans(a, head, b, tile, i, span);
+    finish_scores(tile, i, row);
+    visible_spans(tile->place, i, tile->first, tile->count, span);
     for (int k = 0; k < 2; k++) {
         span_exp(span[k], row, kept[0], row);
         for (int64_t j = span[k].from; j < span[k].to; j++) row[j] *= kept[1];
     }
-    zero_hidden(tile.count, span, row);
-}
-
-/* Sets do . o of each row. With and without dropout, do_i . o_i is the sum of w_ij dw_ij over all keys j of
- * row i, which ds needs and of which a tile has only a part. */
-static void begin_backward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                           const struct block *b, const struct workspace *workspace)
-{
-    int64_t at = head->out + b->row * a->out_ld;
-    const real *out = (const real *)y->value + at, *dout = (const real *)y->gradient + at;
-    for (int64_t i = 0; i < b->rows; i++)
-        workspace->dot[i] = row_dot(a->value_width, out + i * a->out_ld, dout + i * a->out_ld);
+    zero_hidden(tile->count, span, row);
 }
 
 /* Replaces du, which `ds` holds at first, by ds, and the weights w by u, the weights after dropout (see tile_backward). */
-static void row_backward(const struct attention *a, const struct dropper *dropper, int64_t count, real dot,
-                         const uint16_t *restrict words, real *restrict weights, real *restrict ds)
+static void row_backward(const struct tile *tile, int64_t i, real *restrict weights, real *restrict ds)
 {
-    if (!a->drops) {
-        for (int64_t j = 0; j < count; j++) ds[j] = a->scale * weights[j] * (ds[j] - dot);
+    real scale = tile->place->a->scale, dot = tile->dot[i];
+    const struct dropper *dropper = &tile->dropper;
+    uint16_t words[MAX_KEYS];
+    if (!tile->place->a->drops) {
+        for (int64_t j = 0; j < tile->count; j++) ds[j] = scale * weights[j] * (ds[j] - dot);
         return;
     }
-    for (int64_t j = 0; j < count; j++) {
+    tile_words(tile, i, words);
+    for (int64_t j = 0; j < tile->count; j++) {
         real keep = words[j] >= dropper->threshold ? dropper->factor : 0;
-        ds[j] = a->scale * weights[j] * (keep * ds[j] - dot);
+        ds[j] = scale * weights[j] * (keep * ds[j] - dot);
         weights[j] *= keep;
     }
 }
@@ -277,68 +227,77 @@ static void row_backward(const struct attention *a, const struct dropper *droppe
 /* One tile, with w the weights and u the weights after dropout:
  *     dv += u^T do,  du = do v^T,  dw = du * mask / (1 - rate),  ds = scale w (dw - do . o)
  *     dq += ds k,  dk += ds^T q */
-static void tile_backward(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                          const struct block *b, struct tile tile, const struct workspace *workspace)
+static void tile_backward(const struct tile *tile, const real *dout)
 {
-    const real *out = (const real *)y->gradient + head->out + b->row * a->out_ld;
-    int64_t query = head->query + b->row * a->query_ld, key = head->key + tile.first * a->key_ld,
-            value = head->value + tile.first * a->value_ld, n = tile.count;
+    struct qkv_tensor *y = tile->place->y;
+    const struct attention *a = tile->place->a;
+    const struct block *b = &tile->place->block;
+    const struct head *head = &tile->place->head;
+    int64_t query = head->query + b->row * a->query_ld, key = head->key + tile->first * a->key_ld,
+            value = head->value + tile->first * a->value_ld, n = tile->count;
     real *dq = gradient_of(y->input[0]), *dk = gradient_of(y->input[1]), *dv = gradient_of(y->input[2]);
     real *table = needs_bias_gradient(y) ? distance_row(y, a, a->heads + head->index) : NULL,
          inverse = 1 / a->scale;
-    int64_t position = head->sentence.keys - head->sentence.queries + b->row;
-    struct dropper dropper = {.factor = 1};
-    uint16_t words[MAX_KEYS];
-    if (a->drops) dropper = dropper_of(y, a->rule->dropout);
-    compute_scores(a, head, b, tile, workspace);
-    tile_scores(b->rows, n, a->value_width, out, a->out_ld, a->value + value, a->value_ld,
-                workspace->gradients, n, workspace->work);
+    tile_scores(b->rows, n, a->value_width, dout, a->out_ld, a->value + value, a->value_ld, tile->gradients,
+                n, tile->work);
     for (int64_t i = 0; i < b->rows; i++) {
-        real *row = workspace->scores + i * n, *ds = workspace->gradients + i * n;
-        recompute_weights(y, a, head, b, tile, i, row);
-        if (a->drops) tile_words(&dropper, head, b, tile, i, words);
-        row_backward(a, &dropper, n, workspace->dot[i], words, row, ds);
-        for (int64_t j = 0; table && j < n; j++) table[tile.first - position - i + j] += inverse * ds[j];
+        real *row = tile->scores + i * n, *ds = tile->gradients + i * n;
+        recompute_weights(tile, i, row);
+        row_backward(tile, i, row, ds);
+        for (int64_t j = 0; table && j < n; j++)
+            table[tile->first - position_of(tile->place, i) + j] += inverse * ds[j];
     }
     if (dv)
-        tile_product_transposed(n, a->value_width, b->rows, workspace->scores, n, out, a->out_ld, dv + value,
+        tile_product_transposed(n, a->value_width, b->rows, tile->scores, n, dout, a->out_ld, dv + value,
                                 a->value_ld);
     if (dq)
-        tile_product(b->rows, a->key_width, n, workspace->gradients, n, a->key + key, a->key_ld, true,
-                     dq + query, a->query_ld);
+        tile_product(b->rows, a->key_width, n, tile->gradients, n, a->key + key, a->key_ld, true, dq + query,
+                     a->query_ld);
     if (dk)
-        tile_product_transposed(n, a->key_width, b->rows, workspace->gradients, n, a->query + query,
-                                a->query_ld, dk + key, a->key_ld);
+        tile_product_transposed(n, a->key_width, b->rows, tile->gradients, n, a->query + query, a->query_ld,
+                                dk + key, a->key_ld);
+}
+
+/* First computes do . o of each row. With and without dropout, do_i . o_i is the sum of w_ij dw_ij over all keys j of
+ * row i, which ds needs and of which a tile has only a part. */
+static void block_backward(const struct place *place)
+{
+    const struct attention *a = place->a;
+    int64_t at = place->head.out + place->block.row * a->out_ld;
+    const real *out = (const real *)place->y->value + at, *dout = (const real *)place->y->gradient + at;
+    struct tile tile = tiles_of(place);
+    for (int64_t i = 0; i < place->block.rows; i++)
+        tile.dot[i] = row_dot(a->value_width, out + i * a->out_ld, dout + i * a->out_ld);
+    while (next_tile(&tile)) tile_backward(&tile, dout);
 }
 
 static void flash_backward(struct qkv_tensor *y, const struct attention *a)
 {
-    static const struct walk walk = {begin_backward, tile_backward, NULL};
     distance_table(y, a);
     distance_clear(y, a);
-    walk_all(y, a, &walk);
+    visit_blocks(y, a, MAX_ROWS, block_backward, NULL);
     distance_backward(y, a);
 }
 
 /* ---- weights for reports ---- */
 
-static void unpack_tile(struct qkv_tensor *y, const struct attention *a, const struct head *head,
-                        const struct block *b, struct tile tile, const struct workspace *workspace)
+static void unpack_block(const struct place *place)
 {
-    real *to = (real *)y->weights + head->ragged + b->row * head->sentence.keys + tile.first;
-    compute_scores(a, head, b, tile, workspace);
-    for (int64_t i = 0; i < b->rows; i++) {
-        real *row = workspace->scores + i * tile.count;
-        recompute_weights(y, a, head, b, tile, i, row);
-        memcpy(to + i * head->sentence.keys, row, (size_t)tile.count * sizeof(real));
-    }
+    int64_t keys = place->head.segment.keys;
+    real *to = (real *)place->y->weights + place->head.ragged + place->block.row * keys;
+    struct tile tile = tiles_of(place);
+    while (next_tile(&tile))
+        for (int64_t i = 0; i < place->block.rows; i++) {
+            real *row = tile.scores + i * tile.count;
+            recompute_weights(&tile, i, row);
+            memcpy(to + i * keys + tile.first, row, (size_t)tile.count * sizeof(real));
+        }
 }
 
 static void flash_unpack_weights(struct qkv_tensor *y, const struct attention *a)
 {
-    static const struct walk walk = {NULL, unpack_tile, NULL};
     distance_table(y, a);
-    walk_all(y, a, &walk);
+    visit_blocks(y, a, MAX_ROWS, unpack_block, NULL);
 }
 
 const struct qkv_attention_kernels VARIANT(qkv_attention_, flash) = {

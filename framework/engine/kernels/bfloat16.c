@@ -589,23 +589,4 @@ void VARIANT(qkv_, bfloat16_product)(struct qkv_workers *workers, const struct p
         multiply(p, panels, p->n, 0);
     }
 }
-#else
-void VARIANT(qkv_, bfloat16_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
-                                  void *panels)
-{
-    (void)transpose_b, (void)n, (void)k, (void)b, (void)ldb, (void)panels;
-    QKV_BUG(true, "bfloat16 in float64");
-}
-
-size_t VARIANT(qkv_, bfloat16_panels_size)(int64_t n, int64_t k)
-{
-    (void)n, (void)k;
-    return 0;
-}
-
-void VARIANT(qkv_, bfloat16_product)(struct qkv_workers *workers, const struct product *p, const void *panels)
-{
-    (void)workers, (void)p, (void)panels;
-    QKV_BUG(true, "bfloat16 in float64");
-}
 #endif

@@ -1,17 +1,6 @@
 /* Ops that gather, scatter and store rows by index; position embeddings and rotary positions. */
 #include "kernels/vectors.h"
 
-/* to[i] = factor * from[indices[i]] for each row i < count */
-static void gather(const struct qkv_tensor *y, const real *from, real *to, int64_t count, real factor)
-{
-    int64_t columns = qkv_columns(y);
-    for (int64_t i = 0; i < count; i++) {
-        const real *restrict row = from + y->options.indices[i] * columns;
-        real *restrict out = to + i * columns;
-        for (int64_t j = 0; j < columns; j++) out[j] = factor * row[j];
-    }
-}
-
 /* ---- scatter: to[indices[i]] += factor * from[i] for each row i < count ----
  *
  * If there are many rows, each block of SUM_ROWS rows is summed by index before it is added to `to`; WIDE_ROWS rows and more
@@ -122,48 +111,45 @@ static bool indexed_shape(struct qkv_tensor *y, const char *table, const char *i
     return true;
 }
 
-/* ---- embedding: y[i] = factor table[id[i]] ---- */
+/* ---- embedding: y[i] = factor table[id[i]]; gather_rows: y[i] = x[row[i]] ---- */
 
 static bool embedding_shape(struct qkv_tensor *y)
 {
     return indexed_shape(y, "table", "id");
 }
 
-static void embedding_forward(struct qkv_tensor *y)
-{
-    gather(y, y->input[0]->value, y->value, y->options.index_count, (real)y->options.factor);
-}
-
-/* dtable[id[i]] += factor dy[i] */
-static void embedding_backward(struct qkv_tensor *y)
-{
-    scatter(y, y->gradient, gradient_of(y->input[0]), y->input[0]->shape.size[0], y->options.index_count,
-            (real)y->options.factor);
-}
-
-OP(embedding, .inputs = 1, .shape = RULE(embedding_shape), .forward = embedding_forward,
-   .backward = embedding_backward);
-
-/* ---- gather_rows: y[i] = x[row[i]] ---- */
-
 static bool gather_rows_shape(struct qkv_tensor *y)
 {
     return indexed_shape(y, "input", "row");
 }
 
-static void gather_rows_forward(struct qkv_tensor *y)
+static real factor_of(const struct qkv_tensor *y)
 {
-    gather(y, y->input[0]->value, y->value, y->options.index_count, 1);
+    return y->op == QKV_OP_embedding ? (real)y->options.factor : 1;
 }
 
-/* dx[row[i]] += dy[i] */
-static void gather_rows_backward(struct qkv_tensor *y)
+static void gather_forward(struct qkv_tensor *y)
 {
-    scatter(y, y->gradient, gradient_of(y->input[0]), y->input[0]->shape.size[0], y->options.index_count, 1);
+    const real *from = y->input[0]->value, factor = factor_of(y);
+    int64_t columns = qkv_columns(y);
+    for (int64_t i = 0; i < y->options.index_count; i++) {
+        const real *restrict row = from + y->options.indices[i] * columns;
+        real *restrict out = (real *)y->value + i * columns;
+        for (int64_t j = 0; j < columns; j++) out[j] = factor * row[j];
+    }
 }
 
-OP(gather_rows, .inputs = 1, .shape = RULE(gather_rows_shape), .forward = gather_rows_forward,
-   .backward = gather_rows_backward);
+/* dtable[id[i]] += factor dy[i] */
+static void gather_backward(struct qkv_tensor *y)
+{
+    scatter(y, y->gradient, gradient_of(y->input[0]), y->input[0]->shape.size[0], y->options.index_count,
+            factor_of(y));
+}
+
+OP(embedding, .inputs = 1, .shape = RULE(embedding_shape), .forward = gather_forward,
+   .backward = gather_backward);
+OP(gather_rows, .inputs = 1, .shape = RULE(gather_rows_shape), .forward = gather_forward,
+   .backward = gather_backward);
 
 /* ---- scatter_rows: y = 0, then y[row[i]] += x[i] ---- */
 

@@ -434,18 +434,4 @@ void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t
         multiply_part(&job, 0);
     }
 }
-#else
-void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
-                              void *panels)
-{
-    (void)transpose_b, (void)n, (void)k, (void)b, (void)ldb, (void)panels;
-    QKV_BUG(true, "int8 in float64");
-}
-
-void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t n, int64_t k, const real *a,
-                                 const void *panels, const real *bias, real *c, void *rows)
-{
-    (void)workers, (void)m, (void)n, (void)k, (void)a, (void)panels, (void)bias, (void)c, (void)rows;
-    QKV_BUG(true, "int8 in float64");
-}
 #endif

@@ -13,6 +13,13 @@
 #include "kernels/kernel.h"
 #include "qkv/graph.h"
 
+/* float64 has no such products: nothing calls or defines these functions there. */
+#ifdef QKV_KERNEL_IS_float32
+#    define NARROW
+#else
+#    define NARROW __attribute__((weak))
+#endif
+
 enum { BFLOAT16_STEP = 32 };
 
 /* Whether products with this weight are computed in bfloat16. */
@@ -22,16 +29,16 @@ static inline bool is_bfloat16(const struct qkv_tensor *weight)
 }
 
 /* Bytes of the panels of b' [k, n]. */
-size_t VARIANT(qkv_, bfloat16_panels_size)(int64_t n, int64_t k);
+NARROW size_t VARIANT(qkv_, bfloat16_panels_size)(int64_t n, int64_t k);
 
 /* Packs b' [k, n], which is b or its transpose, into bfloat16_panels_size bytes. */
-void VARIANT(qkv_, bfloat16_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
-                                  void *panels);
+NARROW void VARIANT(qkv_, bfloat16_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
+                                         void *panels);
 
 /* Computes p. panels: p's b' as bfloat16_pack packs it, or NULL. workers, if not NULL, share the columns of a large b;
  * results have the same bits without them. Needs half a megabyte of stack. */
-void VARIANT(qkv_, bfloat16_product)(struct qkv_workers *workers, const struct product *p,
-                                     const void *panels);
+NARROW void VARIANT(qkv_, bfloat16_product)(struct qkv_workers *workers, const struct product *p,
+                                            const void *panels);
 
 /* The instructions for bfloat16 products that are used, "amx" or "vdpbf16ps"; NULL: those of float32. */
 const char *VARIANT(qkv_, bfloat16_instruction)(void);
@@ -90,13 +97,14 @@ static inline bool is_int8(const struct qkv_tensor *weight, int64_t inner)
 }
 
 /* Packs b' [k, n], which is b or its transpose. `panels` has int8_panels_size bytes. */
-void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
-                              void *panels);
+NARROW void VARIANT(qkv_, int8_pack)(bool transpose_b, int64_t n, int64_t k, const real *b, int64_t ldb,
+                                     void *panels);
 
 /* c [m, n] = a [m, k] b' [k, n] + bias [n], which may be NULL; rows of a, and of c, follow each other. rows: workspace of
  * int8_rows_size bytes. workers, if not NULL, share the columns of a large b. */
-void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t n, int64_t k, const real *a,
-                                 const void *panels, const real *bias, real *c, void *rows);
+NARROW void VARIANT(qkv_, int8_product)(struct qkv_workers *workers, int64_t m, int64_t n, int64_t k,
+                                        const real *a, const void *panels, const real *bias, real *c,
+                                        void *rows);
 
 /* The name of the processor's instruction for int8 products; NULL: there is none. */
 const char *VARIANT(qkv_, int8_instruction)(void);

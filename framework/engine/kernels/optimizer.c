@@ -1,5 +1,4 @@
-/* The loops of the optimizers over a range of numbers, and the struct that has all kernels of a variant. An optimizer is one
- * block here:
+/* The loops of the optimizers over a range of numbers. An optimizer is one block here:
  *
  *     static void name_prepare(struct qkv_update *update, double learning_rate, int64_t t)
  *     static void name_update(int64_t n, const struct qkv_update *update, const void *gradient,
@@ -9,7 +8,8 @@
  * and one row in qkv/optimizers.def. */
 #include "qkv/optimizer.h"
 #include "core/exchange.h"
-#include "kernels/narrow.h"
+#include "core/numbers.h"
+#include "kernels/kernel.h"
 #include "kernels/registry.h"
 
 #include <float.h>
@@ -145,17 +145,13 @@ static double squares_of(int64_t n, const real *restrict x)
     return lane[0];
 }
 
-static void add(int64_t n, const real *restrict from, real *restrict to)
-{
-    for (int64_t i = 0; i < n; i++) to[i] += from[i];
-}
-
-static void sum(int64_t n, int count, void *const *blocks, int64_t offset)
+static void sum_blocks(int64_t n, int count, void *const *blocks, int64_t offset)
 {
     for (int64_t start = 0; start < n; start += PART) {
         int64_t length = n - start < PART ? n - start : PART;
         for (struct qkv_addition a = {0}; qkv_sum_tree_next(&a, count);)
-            add(length, (const real *)blocks[a.from] + offset + start, (real *)blocks[a.to] + offset + start);
+            accumulate(length, 1, (const real *)blocks[a.from] + offset + start,
+                       (real *)blocks[a.to] + offset + start);
     }
 }
 
@@ -166,7 +162,7 @@ static double reduce(int64_t n, int count, void *const *blocks, int64_t offset, 
     for (int64_t start = 0; start < n; start += PART) {
         int64_t length = n - start < PART ? n - start : PART;
         real *restrict part = (real *)blocks[0] + offset + start;
-        sum(length, count, blocks, offset + start);
+        sum_blocks(length, count, blocks, offset + start);
         for (int64_t i = 0; i < length; i++) part[i] *= factor;
         squares += squares_of(length, part);
     }
@@ -206,34 +202,15 @@ static bool are_finite(int64_t n, const void *values)
 #include "qkv/optimizers.def"
 
 extern const struct qkv_optimizer_kernels VARIANT(qkv_, optimizer);
-const struct qkv_optimizer_kernels VARIANT(qkv_, optimizer) = {sum,
-                                                               reduce,
-                                                               clip,
-                                                               average,
-                                                               are_finite,
-                                                               {
+const struct qkv_optimizer_kernels VARIANT(qkv_, optimizer) = {
+    .sum = sum_blocks,
+    .reduce = reduce,
+    .clip = clip,
+    .average = average,
+    .are_finite = are_finite,
+    .optimizer =
+        {
 #define OPTIMIZER(NAME, name, ...) [QKV_OPTIMIZER_##NAME] = &VARIANT(qkv_optimizer_, name),
 #include "qkv/optimizers.def"
-                                                               }};
-
-/* ---- the kernels of one precision and instruction set, as one struct ---- */
-
-#undef OP /* of kernel.h: the block of an op */
-#define OP(name, parameters, inputs, options) extern const struct qkv_op VARIANT(qkv_op_, name);
-#include "qkv/ops.def"
-#undef OP
-
-extern const struct qkv_kernels VARIANT(qkv_, kernels);
-const struct qkv_kernels VARIANT(qkv_, kernels) = {
-    .op =
-        {
-#define OP(name, parameters, inputs, options) [QKV_OP_##name] = &VARIANT(qkv_op_, name),
-#include "qkv/ops.def"
-#undef OP
         },
-    .optimizer = &VARIANT(qkv_, optimizer),
-#ifdef QKV_KERNEL_IS_float32
-    .bfloat16_instruction = VARIANT(qkv_, bfloat16_instruction),
-    .int8_instruction = VARIANT(qkv_, int8_instruction),
-#endif
 };

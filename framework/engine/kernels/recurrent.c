@@ -127,6 +127,11 @@ static const struct cell RNN = {1, 1, 1, 0, 2, false, rnn_forward, rnn_backward}
 static const struct cell GRU = {3, 4, 1, 2, 3, true, gru_forward, gru_backward};
 static const struct cell LSTM = {4, 4, 2, 0, 2, false, lstm_forward, lstm_backward};
 
+static const struct cell *cell_of(const struct qkv_tensor *y)
+{
+    return y->op == QKV_OP_rnn ? &RNN : y->op == QKV_OP_gru ? &GRU : &LSTM;
+}
+
 /* ---- steps ---- */
 
 /* The sizes of a batch, and where its sentences are. */
@@ -140,8 +145,9 @@ struct batch {
     const real *initial; /* [sentences, state] or NULL */
 };
 
-static struct batch batch_of(const struct qkv_tensor *y, const struct cell *cell)
+static struct batch batch_of(const struct qkv_tensor *y)
 {
+    const struct cell *cell = cell_of(y);
     const struct qkv_tensor *initial = y->input[cell->initial_input];
     struct batch batch = {
         .segments = &y->options.segments,
@@ -214,9 +220,10 @@ static void fill_pre_activations(const struct batch *batch, const real *gates, c
 
 /* saved, both ordered by step: the activations [tokens, activations], in memory for `rows` rows, then
  * the h before each step [tokens, H]. */
-static void cell_forward(struct qkv_tensor *y, const struct cell *cell)
+static void cell_forward(struct qkv_tensor *y)
 {
-    struct batch batch = batch_of(y, cell);
+    const struct cell *cell = cell_of(y);
+    struct batch batch = batch_of(y);
     const real *gates = y->input[0]->value, *weight = y->input[1]->value;
     const real *bias =
         cell->bias_input && y->input[cell->bias_input] ? y->input[cell->bias_input]->value : NULL;
@@ -351,9 +358,10 @@ static void initial_backward(struct qkv_tensor *y, const struct cell *cell, cons
 /* Computes dpre and dh = dpre W^T + carried dh of each step, from the last to the first. Then adds
  * to the gradients of the inputs: dgates += dpre, dW += h^T dpre, dbias += the sum of the rows of
  * dq. */
-static void cell_backward(struct qkv_tensor *y, const struct cell *cell)
+static void cell_backward(struct qkv_tensor *y)
 {
-    struct batch batch = batch_of(y, cell);
+    const struct cell *cell = cell_of(y);
+    struct batch batch = batch_of(y);
     struct workspace workspace = workspace_of(y, &batch);
     const real *weight = y->input[1]->value;
     int64_t at = batch.tokens;
@@ -379,8 +387,9 @@ static void cell_backward(struct qkv_tensor *y, const struct cell *cell)
 
 /* ---- shapes ---- */
 
-static bool cell_shape(struct qkv_tensor *y, const struct cell *cell)
+static bool cell_shape(struct qkv_tensor *y)
 {
+    const struct cell *cell = cell_of(y);
     const struct qkv_tensor *gates = y->input[0], *weight = y->input[1],
                             *initial = y->input[cell->initial_input];
     if (weight->shape.rank != 2 || weight->shape.size[1] != cell->product_parts * weight->shape.size[0])
@@ -392,7 +401,7 @@ static bool cell_shape(struct qkv_tensor *y, const struct cell *cell)
     if (!qkv_check_segments(y, &y->options.segments, gates->shape.size[0], "gates") ||
         !qkv_check_disjoint(y, &y->options.segments, "gates"))
         return false;
-    struct batch batch = batch_of(y, cell);
+    struct batch batch = batch_of(y);
     if (cell->bias_input && !check_vector(y, y->input[cell->bias_input], batch.n, "bias")) return false;
     if (initial && (initial->shape.rank != 2 || initial->shape.size[0] != batch.sentences ||
                     initial->shape.size[1] != batch.state))
@@ -405,23 +414,9 @@ static bool cell_shape(struct qkv_tensor *y, const struct cell *cell)
     return true;
 }
 
-/* Defines the op `name`; the other arguments are its declarations. */
-#define CELL(name, kind, ...)                                                                                \
-    static bool name##_op_shape(struct qkv_tensor *y)                                                        \
-    {                                                                                                        \
-        return cell_shape(y, &kind);                                                                         \
-    }                                                                                                        \
-    static void name##_op_forward(struct qkv_tensor *y)                                                      \
-    {                                                                                                        \
-        cell_forward(y, &kind);                                                                              \
-    }                                                                                                        \
-    static void name##_op_backward(struct qkv_tensor *y)                                                     \
-    {                                                                                                        \
-        cell_backward(y, &kind);                                                                             \
-    }                                                                                                        \
-    OP(name, .shape = RULE(name##_op_shape), .forward = name##_op_forward, .backward = name##_op_backward,   \
-       __VA_ARGS__)
-
-CELL(rnn, RNN, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(1) | RESULT);
-CELL(gru, GRU, .inputs = 4, .optional = INPUT(2) | INPUT(3), .backward_reads = INPUT(1) | INPUT(3) | RESULT);
-CELL(lstm, LSTM, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(1) | INPUT(2) | RESULT);
+OP(rnn, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(1) | RESULT, .shape = RULE(cell_shape),
+   .forward = cell_forward, .backward = cell_backward);
+OP(gru, .inputs = 4, .optional = INPUT(2) | INPUT(3), .backward_reads = INPUT(1) | INPUT(3) | RESULT,
+   .shape = RULE(cell_shape), .forward = cell_forward, .backward = cell_backward);
+OP(lstm, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(1) | INPUT(2) | RESULT,
+   .shape = RULE(cell_shape), .forward = cell_forward, .backward = cell_backward);

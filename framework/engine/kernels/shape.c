@@ -220,12 +220,18 @@ OP(slice, .inputs = 1, .shape = RULE(slice_shape), .forward = slice_forward, .ba
 /* ---- sum and mean: y = factor * the sum of x along an axis or over all axes. The factor is 1 for sum, and for
  * mean 1 / the number of summands ---- */
 
+static double factor_of(const struct qkv_tensor *y)
+{
+    return y->op == QKV_OP_mean ? 1.0 / (double)reduced_view(y).axis : 1;
+}
+
 /* y [outer, inner] = factor * sum of x [outer, axis, inner] over the axis. Sums in double: a
  * float32 sum of a million numbers keeps only a few digits. */
-static void reduce(const struct qkv_tensor *y, double factor)
+static void reduce_forward(struct qkv_tensor *y)
 {
     struct view view = reduced_view(y);
     const real *x = y->input[0]->value;
+    const double factor = factor_of(y);
     real *out = y->value;
     for (int64_t o = 0; o < view.outer; o++)
         for (int64_t i = 0; i < view.inner; i++) {
@@ -236,10 +242,10 @@ static void reduce(const struct qkv_tensor *y, double factor)
 }
 
 /* dx [outer, axis, inner] += factor * dy [outer, inner] */
-static void broadcast(struct qkv_tensor *y, real factor)
+static void reduce_backward(struct qkv_tensor *y)
 {
     struct view view = reduced_view(y);
-    const real *dy = y->gradient;
+    const real *dy = y->gradient, factor = (real)factor_of(y);
     real *dx = gradient_of(y->input[0]);
     for (int64_t o = 0; o < view.outer; o++)
         for (int64_t a = 0; a < view.axis; a++)
@@ -247,28 +253,8 @@ static void broadcast(struct qkv_tensor *y, real factor)
                 dx[(o * view.axis + a) * view.inner + i] += factor * dy[o * view.inner + i];
 }
 
-static void sum_forward(struct qkv_tensor *y)
-{
-    reduce(y, 1);
-}
-
-static void sum_backward(struct qkv_tensor *y)
-{
-    broadcast(y, 1);
-}
-
-static void mean_forward(struct qkv_tensor *y)
-{
-    reduce(y, 1.0 / (double)reduced_view(y).axis);
-}
-
-static void mean_backward(struct qkv_tensor *y)
-{
-    broadcast(y, 1 / (real)reduced_view(y).axis);
-}
-
-OP(sum, .inputs = 1, .shape = RULE(reduced_shape), .forward = sum_forward, .backward = sum_backward);
-OP(mean, .inputs = 1, .shape = RULE(reduced_shape), .forward = mean_forward, .backward = mean_backward);
+OP(sum, .inputs = 1, .shape = RULE(reduced_shape), .forward = reduce_forward, .backward = reduce_backward);
+OP(mean, .inputs = 1, .shape = RULE(reduced_shape), .forward = reduce_forward, .backward = reduce_backward);
 
 /* Ops: multiply_column, broadcast, cumulative_sum, neighbours. */
 

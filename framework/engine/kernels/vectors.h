@@ -36,11 +36,6 @@ static inline void store(real *to, vector x)
     *(vector *)to = x;
 }
 
-/* Narrower vectors, for the end of a row: 8 or 4 lanes, or LANES if those are fewer. */
-enum { LANES_8 = LANES < 8 ? LANES : 8, LANES_4 = LANES < 4 ? LANES : 4 };
-typedef real vector_8 __attribute__((vector_size(LANES_8 * sizeof(real)), aligned(sizeof(real)), may_alias));
-typedef real vector_4 __attribute__((vector_size(LANES_4 * sizeof(real)), aligned(sizeof(real)), may_alias));
-
 /* ---- a b + c, rounded once (in float64, which has only the portable variant, in WebAssembly and for valgrind: twice) ---- */
 
 /* WebAssembly has no such instruction, and emulating it would take most of the run time of a page: there, results are close
@@ -96,28 +91,6 @@ static inline vector vector_fused(vector a, vector b, vector c)
     return (vector)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
     return emulated_fused(a, b, c);
-#endif
-}
-
-static inline vector_8 vector_8_fused(vector_8 a, vector_8 b, vector_8 c)
-{
-#ifdef HAVE_NO_FUSED
-    return a * b + c;
-#elif defined(__AVX2__)
-    return (vector_8)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-#else
-    return vector_fused(a, b, c);
-#endif
-}
-
-static inline vector_4 vector_4_fused(vector_4 a, vector_4 b, vector_4 c)
-{
-#ifdef HAVE_NO_FUSED
-    return a * b + c;
-#elif defined(__AVX2__)
-    return (vector_4)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
-#else
-    return vector_fused(a, b, c);
 #endif
 }
 
