@@ -656,13 +656,11 @@ void train_view_end(struct train_view *view, const struct qkv_config *config,
 void train_view_failure(struct train_view *view, const struct qkv_config *config, enum qkv_status status,
                         const char *message)
 {
-    struct qkv_arena arena = {0};
     leave_block(view);
-    const char *last = qkv_run_file(&arena, config->training.model_dir, QKV_RUN_LAST);
     print_error("%s", message);
-    if (status == QKV_INVALID && view->started && last && qkv_path_exists(last))
+    if (status == QKV_INVALID && view->started &&
+        qkv_path_exists(QKV_RUN_FILE(config->training.model_dir, QKV_RUN_LAST)))
         print_resume(view, "the last checkpoint is complete");
-    qkv_arena_release(&arena);
 }
 
 void train_view_release(struct train_view *view)

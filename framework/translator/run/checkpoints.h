@@ -4,6 +4,8 @@
 #include "config/config_keys.h"
 #include "qkv/run.h"
 
+#include <limits.h>
+
 /* ---- names with the number of their update, such as update-500.safetensors ---- */
 
 /* The prefixes of such names: of the best and the last checkpoints, and of those of training.snapshots. */
@@ -82,8 +84,14 @@ enum qkv_status qkv_run_format_read(const char *folder, struct qkv_data_config *
 enum qkv_status qkv_run_merges(const char *folder, struct qkv_data_config *data, struct qkv_bpe *bpe[2],
                                struct qkv_error *error);
 
-/* "<folder>/<name>" in the arena; NULL when memory runs out. */
-const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char *name);
+/* A path. One that is too long is cut, but is still too long for the system, which refuses it. */
+struct qkv_path {
+    char text[PATH_MAX + 1];
+};
+
+/* "<folder>/<name>", which is valid until the end of the block in which the macro stands. */
+#define QKV_RUN_FILE(folder, name) qkv_run_file(&(struct qkv_path){""}, folder, name)
+const char *qkv_run_file(struct qkv_path *path, const char *folder, const char *name);
 
 /* Reads the config of a run, without its model; works also for a run that is still training. The strings of the config live
  * in the arena. Fails when the folder is missing, is not a run or has a newer format. */

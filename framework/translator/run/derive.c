@@ -89,8 +89,7 @@ static enum qkv_status load(struct averaging *a, const char *name, struct qkv_st
 {
     struct qkv_run *run = &a->run;
     struct qkv_parameters *parameters = &run->model->parameters;
-    const char *path = qkv_run_file(&run->arena, run->path, name);
-    if (!path) return qkv_no_memory(a->error);
+    const char *path = QKV_RUN_FILE(run->path, name);
     if (qkv_checkpoint_load(path, parameters, NULL, state, a->error) ||
         qkv_provenance_check(state, &run->config, QKV_KEYS_FIXED_BY_MODEL, &run->source, &run->target, path,
                              a->error))
@@ -183,17 +182,15 @@ static enum qkv_status copy_stream(FILE *from, struct qkv_file_writer *to, const
 }
 
 /* Copies a file of the run, if the run has it. */
-static enum qkv_status copy_file(struct qkv_run *run, const char *name, const char *output,
+static enum qkv_status copy_file(const struct qkv_run *run, const char *name, const char *output,
                                  struct qkv_error *error)
 {
     struct qkv_file_writer writer;
-    const char *from = qkv_run_file(&run->arena, run->path, name),
-               *to = qkv_run_file(&run->arena, output, name);
-    if (!from || !to) return qkv_no_memory(error);
+    const char *from = QKV_RUN_FILE(run->path, name);
     if (!qkv_path_exists(from)) return QKV_OK;
     FILE *file = qkv_file_stream(from, true, error);
     if (!file) return QKV_INVALID;
-    enum qkv_status status = qkv_file_begin(&writer, to, error);
+    enum qkv_status status = qkv_file_begin(&writer, QKV_RUN_FILE(output, name), error);
     if (!status) status = copy_stream(file, &writer, from, error);
     fclose(file);
     return status;
@@ -206,13 +203,10 @@ static const char *const COPIED[] = {QKV_RUN_FORMAT_FILE,   QKV_RUN_SOURCE,     
 enum { COPIED_COUNT = sizeof COPIED / sizeof COPIED[0] };
 
 /* Removes what was written before a failure, so that the same call can be repeated: the config first, the format last. */
-static void remove_folder(struct qkv_run *run, const char *output, const char *best)
+static void remove_folder(const char *output)
 {
-    unlink(best);
-    for (int i = COPIED_COUNT - 1; i >= 0; i--) {
-        const char *path = qkv_run_file(&run->arena, output, COPIED[i]);
-        if (path) unlink(path);
-    }
+    unlink(QKV_RUN_FILE(output, QKV_RUN_BEST));
+    for (int i = COPIED_COUNT - 1; i >= 0; i--) unlink(QKV_RUN_FILE(output, COPIED[i]));
     rmdir(output);
 }
 
@@ -234,26 +228,22 @@ static bool is_quantized(const char *folder)
 enum qkv_status qkv_run_remove_quantized(const char *path, const char *output, struct qkv_error *error)
 {
     struct stat run, folder;
-    struct qkv_run names = {.arena = {0}};
     if (stat(output, &folder)) return QKV_OK; /* making it tells what is wrong */
     if (!stat(path, &run) && run.st_dev == folder.st_dev && run.st_ino == folder.st_ino)
         return qkv_error_set(error, "%s: is the run itself: name another folder", output);
     if (!is_quantized(output))
         return qkv_error_set(error, "%s: is not the folder of a quantised run: name another one", output);
-    const char *best = qkv_run_file(&names.arena, output, QKV_RUN_BEST);
-    if (best) remove_folder(&names, output, best);
-    qkv_arena_release(&names.arena);
-    return best ? QKV_OK : qkv_no_memory(error);
+    remove_folder(output);
+    return QKV_OK;
 }
 
-static enum qkv_status write_run(struct qkv_run *run, const char *output, struct qkv_error *error)
+static enum qkv_status write_run(const struct qkv_run *run, const char *output, struct qkv_error *error)
 {
-    const char *best = qkv_run_file(&run->arena, output, QKV_RUN_BEST);
-    if (!best) return qkv_no_memory(error);
+    const char *best = QKV_RUN_FILE(output, QKV_RUN_BEST);
     if (make_folder(output, error)) return QKV_INVALID;
     enum qkv_status status = qkv_checkpoint_save_int8(best, &run->model->parameters, &run->state, error);
     for (int i = 0; i < COPIED_COUNT && !status; i++) status = copy_file(run, COPIED[i], output, error);
-    if (status) remove_folder(run, output, best);
+    if (status) remove_folder(output);
     return status;
 }
 

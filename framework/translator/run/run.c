@@ -13,32 +13,27 @@
 #include <math.h>
 #include <sys/stat.h>
 
-const char *qkv_run_file(struct qkv_arena *arena, const char *folder, const char *name)
+const char *qkv_run_file(struct qkv_path *path, const char *folder, const char *name)
 {
-    return qkv_arena_format(arena, "%s/%s", folder, name);
+    snprintf(path->text, sizeof path->text, "%s/%s", folder, name);
+    return path->text;
 }
 
 enum qkv_status qkv_run_format_read(const char *folder, struct qkv_data_config *data, struct qkv_error *error)
 {
     data->src.plain_marks = data->trg.plain_marks = true;
-    struct qkv_arena arena = {0};
     char text[16] = "", *end;
-    const char *path = qkv_run_file(&arena, folder, QKV_RUN_FORMAT_FILE);
-    bool exists = path && qkv_path_exists(path);
-    FILE *file = exists ? qkv_file_stream(path, true, error) : NULL;
-    qkv_arena_release(&arena);
-    if (!path) return qkv_no_memory(error);
-    if (!exists) return QKV_OK; /* version 1 */
+    const char *path = QKV_RUN_FILE(folder, QKV_RUN_FORMAT_FILE);
+    if (!qkv_path_exists(path)) return QKV_OK; /* version 1 */
+    FILE *file = qkv_file_stream(path, true, error);
     if (!file) return QKV_INVALID;
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     int code = ferror(file) ? errno : 0;
     fclose(file);
-    if (code)
-        return qkv_error_set(error, "%s/%s: cannot be read: %s", folder, QKV_RUN_FORMAT_FILE, strerror(code));
+    if (code) return qkv_error_set(error, "%s: cannot be read: %s", path, strerror(code));
     long format = strtol(text, &end, 10);
     if (end == text || *end != '\n' || format < 1)
-        return qkv_error_set(error, "%s/%s: must hold a number, the version of the run's format", folder,
-                             QKV_RUN_FORMAT_FILE);
+        return qkv_error_set(error, "%s: must hold a number, the version of the run's format", path);
     data->src.plain_marks = data->trg.plain_marks = format < 2;
     if (format <= QKV_RUN_FORMAT) return QKV_OK;
     return qkv_error_set(error,
@@ -113,9 +108,8 @@ static const char *find_run_inside(struct qkv_arena *arena, const char *folder)
     int count = scandir(folder, &entries, is_visible, alphasort);
     const char *found = NULL;
     for (int i = 0; i < count && !found; i++) {
-        const char *run = qkv_run_file(arena, folder, entries[i]->d_name);
-        const char *config = run ? qkv_run_file(arena, run, QKV_RUN_CONFIG) : NULL;
-        if (config && qkv_path_exists(config)) found = run;
+        const char *run = QKV_RUN_FILE(folder, entries[i]->d_name);
+        if (qkv_path_exists(QKV_RUN_FILE(run, QKV_RUN_CONFIG))) found = qkv_arena_string(arena, run);
     }
     free_entries(entries, count);
     return found;
@@ -321,8 +315,7 @@ enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *confi
     if (!qkv_path_exists(folder)) return no_such_run(folder, arena, error);
     if (stat(folder, &status)) return qkv_error_set(error, "%s: %s", folder, strerror(errno));
     if (!S_ISDIR(status.st_mode)) return not_a_folder(folder, arena, error);
-    const char *path = qkv_run_file(arena, folder, QKV_RUN_CONFIG);
-    if (!path) return qkv_no_memory(error);
+    const char *path = QKV_RUN_FILE(folder, QKV_RUN_CONFIG);
     if (!qkv_path_exists(path)) return not_a_run(folder, arena, error);
     struct qkv_data_config format;
     if (qkv_run_format_read(folder, &format, error) || qkv_file_check(path, error)) return QKV_INVALID;
@@ -339,34 +332,33 @@ enum qkv_status qkv_run_merges(const char *folder, struct qkv_data_config *data,
     static const char *const names[2] = {QKV_RUN_SOURCE_CODES, QKV_RUN_TARGET_CODES},
                              *const pieces[2] = {QKV_RUN_SOURCE_PIECES, QKV_RUN_TARGET_PIECES};
     struct qkv_text_config *texts[2] = {&data->src, &data->trg};
-    struct qkv_arena arena = {0};
     bool failed = false;
     for (int side = 0; side < 2; side++) {
         bpe[side] = NULL;
         if (failed || texts[side]->level != QKV_LEVEL_BPE) continue;
-        const char *path = qkv_run_file(&arena, folder, names[side]);
-        const char *kept = qkv_run_file(&arena, folder, pieces[side]);
-        texts[side]->bpe = bpe[side] = path && kept ? qkv_bpe_load(path, error) : NULL;
+        texts[side]->bpe = bpe[side] = qkv_bpe_load(QKV_RUN_FILE(folder, names[side]), error);
         failed = !bpe[side];
-        if (!path || !kept) qkv_no_memory(error);
-        if (!failed && texts[side]->bpe_min_freq > 0) failed = qkv_bpe_load_pieces(bpe[side], kept, error);
+        if (!failed && texts[side]->bpe_min_freq > 0)
+            failed = qkv_bpe_load_pieces(bpe[side], QKV_RUN_FILE(folder, pieces[side]), error);
     }
-    qkv_arena_release(&arena);
     return failed ? QKV_INVALID : QKV_OK;
 }
 
 static const char *choose_checkpoint(struct qkv_run *run, const char *wanted)
 {
+    const char *name = QKV_RUN_LAST;
     if (wanted && strchr(wanted, '/')) return wanted;
     if (wanted) {
-        const char *given = qkv_run_file(&run->arena, run->path, wanted);
-        const char *complete = given ? qkv_arena_format(&run->arena, "%s.safetensors", given) : NULL;
-        return complete && !qkv_path_exists(given) && qkv_path_exists(complete) ? complete : given;
+        const char *given = QKV_RUN_FILE(run->path, wanted);
+        const char *complete = qkv_arena_format(&run->arena, "%s.safetensors", given);
+        if (!complete || (!qkv_path_exists(given) && qkv_path_exists(complete))) return complete;
+        name = wanted;
+    } else if (run->config.testing.average && qkv_path_exists(QKV_RUN_FILE(run->path, QKV_RUN_AVERAGE))) {
+        name = QKV_RUN_AVERAGE;
+    } else if (qkv_path_exists(QKV_RUN_FILE(run->path, QKV_RUN_BEST))) {
+        name = QKV_RUN_BEST;
     }
-    const char *average = qkv_run_file(&run->arena, run->path, QKV_RUN_AVERAGE);
-    if (run->config.testing.average && average && qkv_path_exists(average)) return average;
-    const char *best = qkv_run_file(&run->arena, run->path, QKV_RUN_BEST);
-    return best && qkv_path_exists(best) ? best : qkv_run_file(&run->arena, run->path, QKV_RUN_LAST);
+    return qkv_arena_format(&run->arena, "%s/%s", run->path, name);
 }
 
 /* Reports that the run has no checkpoint of this name, or none at all (NULL). */
@@ -382,13 +374,12 @@ static enum qkv_status open_parts(struct qkv_run *run, const char *checkpoint, e
                                   struct qkv_error *error)
 {
     if (qkv_run_read_config(run->path, &run->config, &run->arena, error)) return QKV_INVALID;
-    const char *source = qkv_run_file(&run->arena, run->path, QKV_RUN_SOURCE);
-    const char *target = qkv_run_file(&run->arena, run->path, QKV_RUN_TARGET);
     run->checkpoint = choose_checkpoint(run, checkpoint);
-    if (!source || !target || !run->checkpoint) return qkv_no_memory(error);
+    if (!run->checkpoint) return qkv_no_memory(error);
     bool is_path = checkpoint && strchr(checkpoint, '/'); /* loading it reports why it cannot be read */
     if (!is_path && !qkv_path_exists(run->checkpoint)) return no_such_checkpoint(run, checkpoint, error);
-    if (qkv_vocabulary_load(&run->source, source, error) || qkv_vocabulary_load(&run->target, target, error))
+    if (qkv_vocabulary_load(&run->source, QKV_RUN_FILE(run->path, QKV_RUN_SOURCE), error) ||
+        qkv_vocabulary_load(&run->target, QKV_RUN_FILE(run->path, QKV_RUN_TARGET), error))
         return QKV_INVALID;
     if (qkv_run_merges(run->path, &run->config.data, run->bpe, error)) return QKV_INVALID;
     run->sides = qkv_sides_of(&run->config.data, &run->config.model);
@@ -478,9 +469,7 @@ enum qkv_status qkv_snapshot_load(struct qkv_run *run, int64_t update, double *l
     struct qkv_state state = {0};
     struct qkv_parameters *parameters = &run->model->parameters;
     char name[NUMBERED_NAME_SIZE];
-    const char *path =
-        qkv_run_file(&run->arena, run->path, qkv_numbered_name(name, NUMBERED_SNAPSHOT, update));
-    if (!path) return qkv_no_memory(error);
+    const char *path = QKV_RUN_FILE(run->path, qkv_numbered_name(name, NUMBERED_SNAPSHOT, update));
     enum qkv_status status = qkv_checkpoint_load(path, parameters, NULL, &state, error);
     if (!status)
         status = qkv_provenance_check(&state, &run->config, QKV_KEYS_FIXED_BY_MODEL, &run->source,

@@ -81,13 +81,9 @@ static bool add_line(struct qkv_training_log *log, const char *text)
 enum qkv_status qkv_training_log_read(struct qkv_training_log *log, const char *folder,
                                       struct qkv_error *error)
 {
-    struct qkv_arena arena = {0};
-    const char *path = qkv_run_file(&arena, folder, QKV_RUN_METRICS);
-    bool exists = path && qkv_path_exists(path);
-    FILE *file = exists ? qkv_file_stream(path, true, error) : NULL;
-    qkv_arena_release(&arena);
-    if (!path) return qkv_no_memory(error);
-    if (!exists) return QKV_OK;
+    const char *path = QKV_RUN_FILE(folder, QKV_RUN_METRICS);
+    if (!qkv_path_exists(path)) return QKV_OK;
+    FILE *file = qkv_file_stream(path, true, error);
     if (!file) return QKV_INVALID;
     char *line = NULL;
     size_t capacity = 0;
@@ -95,8 +91,7 @@ enum qkv_status qkv_training_log_read(struct qkv_training_log *log, const char *
     /* After a failed read, getline returns what it read before. */
     while (complete && getline(&line, &capacity, file) > 0 && !ferror(file)) complete = add_line(log, line);
     if (!complete || !feof(file))
-        qkv_error_set(error, "%s/" QKV_RUN_METRICS ": cannot be read: %s", folder,
-                      strerror(complete ? errno : ENOMEM));
+        qkv_error_set(error, "%s: cannot be read: %s", path, strerror(complete ? errno : ENOMEM));
     complete = complete && feof(file);
     free(line);
     fclose(file);

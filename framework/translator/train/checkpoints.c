@@ -201,7 +201,7 @@ static enum qkv_status save(struct training *training, const char *name, enum ki
     struct qkv_trained_text texts[MAX_TEXTS];
     struct qkv_state state = {0};
     int count = qkv_training_texts(training, texts);
-    const char *path = qkv_run_file(&state.arena, training->folder, name);
+    const char *path = QKV_RUN_FILE(training->folder, name);
     qkv_provenance_save(&state, training->config, &training->source, &training->target);
     for (int i = 0; i < count; i++) qkv_provenance_save_text(&state, &texts[i]);
     save_example(training, &state);
@@ -211,9 +211,7 @@ static enum qkv_status save(struct training *training, const char *name, enum ki
     /* A checkpoint without the state of the optimizer holds the moving average, if there is one, in place of the parameters. */
     if (kind != RESUMABLE) qkv_optimizer_swap_average(&training->optimizer, parameters);
     enum qkv_status status = qkv_run_folder_is_locked(training, error);
-    if (!status && !path)
-        status = qkv_no_memory(error);
-    else if (!status && kind == HALF)
+    if (!status && kind == HALF)
         status = qkv_checkpoint_save_half(path, parameters, &state, error);
     else if (!status)
         status = qkv_checkpoint_save(path, parameters, kind == RESUMABLE ? &training->optimizer.state : NULL,
@@ -441,11 +439,6 @@ enum qkv_status qkv_snapshot_record(struct training *training, bool is_end, stru
 
 /* ---- the average of the best checkpoints, which testing.average asks for at the end of training ---- */
 
-static const char *path_of_average(struct training *training)
-{
-    return qkv_run_file(&training->arena, training->folder, QKV_RUN_AVERAGE);
-}
-
 /* Number of checkpoints to average: testing.average, or fewer if a short training has kept fewer. */
 static int64_t count_of(const struct training *training)
 {
@@ -460,8 +453,7 @@ enum qkv_status qkv_final_average(struct training *training, struct qkv_train_av
     int64_t count = count_of(training);
     if (!count) return QKV_OK;
     if (qkv_run_folder_is_locked(training, error)) return QKV_INVALID;
-    const char *path = path_of_average(training);
-    if (!path) return qkv_no_memory(error);
+    const char *path = QKV_RUN_FILE(training->folder, QKV_RUN_AVERAGE);
     enum qkv_status status =
         qkv_run_average(training->folder, QKV_AVERAGE_BEST, count, "average", &average->checkpoints, error);
     if (status) return status;
@@ -514,11 +506,9 @@ static bool is_of_best(const struct training *training, const char *path)
 /* Keeps average.safetensors if training is finished and it is the average of the best checkpoints; otherwise removes it. */
 static enum qkv_status restore_average(struct training *training, struct qkv_error *error)
 {
-    const struct qkv_train_listener *listener = training->options->listener;
     bool is_wanted = training->config->testing.average > 0, is_done = is_finished(training);
     if (is_done && !is_wanted) return QKV_OK; /* keeps one of `qkv average` */
-    const char *path = path_of_average(training);
-    if (!path) return qkv_no_memory(error);
+    const char *path = QKV_RUN_FILE(training->folder, QKV_RUN_AVERAGE);
     if (is_done && is_of_best(training, path)) {
         training->kept_average.checkpoints = count_of(training);
         return QKV_OK;
@@ -526,10 +516,9 @@ static enum qkv_status restore_average(struct training *training, struct qkv_err
     if (unlinkat(dirfd(training->lock), QKV_RUN_AVERAGE, 0) != 0)
         return errno == ENOENT ? QKV_OK
                                : qkv_error_set(error, "%s: cannot be removed: %s", path, strerror(errno));
-    if (!is_wanted && listener && listener->notice)
-        listener->notice(listener->context,
-                         "average.safetensors is deleted, because training goes on: make a "
-                         "new one with qkv average when it ends");
+    if (!is_wanted)
+        qkv_training_say(training, "average.safetensors is deleted, because training goes on: make a "
+                                   "new one with qkv average when it ends");
     return QKV_OK;
 }
 

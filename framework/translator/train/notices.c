@@ -43,11 +43,6 @@ static bool is_due(struct training *training, enum notice kind)
     return true;
 }
 
-static void say(const struct training *training, const struct qkv_error *sentence)
-{
-    training->options->listener->notice(training->options->listener->context, sentence->message);
-}
-
 /* Whether training should have learned something by now. */
 static bool is_settled(const struct training *training)
 {
@@ -128,16 +123,14 @@ void qkv_notice_update(struct training *training, double loss, int64_t tokens)
     notices->window_tokens = notices->window_updates = 0;
     if (!at_early_end && !is_settled(training) && !has_diverged(training, mean)) return;
     if (!is_guessing(training, mean) || !is_due(training, NOTICE_GUESSING)) return;
-    struct qkv_error sentence;
-    qkv_error_set(
-        &sentence,
+    qkv_training_say(
+        training,
         "update %lld: the cross-entropy is %.2f, %s better than guessing each word by its frequency (%.2f): "
         "%stry another training.learning_rate or training.learning_rate_warmup, and check that the lines of "
         "data.train %s",
         (long long)training->progress.update, mean, mean < notices->guessing ? "hardly" : "no",
         notices->guessing, at_early_end ? TRAIN_LONGER : "",
         training->train.sides.has_source ? "belong together" : "are text");
-    say(training, &sentence);
 }
 
 /* ---- overfitting ---- */
@@ -176,15 +169,14 @@ static void notice_overfitting(struct training *training, double dev)
     notices->tokens = 0;
     if (!qkv_overfitting_add(&notices->overfitting, training->progress.update, train, dev)) return;
     if (is_guessing(training, train) || !is_due(training, NOTICE_OVERFITTING)) return;
-    struct qkv_error sentence;
-    qkv_error_set(&sentence,
-                  "update %lld: the model overfits: since update %lld, the loss of data.dev has risen from "
-                  "%.2f to %.2f, while that of training fell: raise model.encoder.dropout and "
-                  "model.decoder.dropout, %smake the model smaller",
-                  (long long)training->progress.update, (long long)notices->overfitting.best_update,
-                  notices->overfitting.best_dev, dev,
-                  training->config->training.patience ? "or " : "stop early with training.patience, or ");
-    say(training, &sentence);
+    qkv_training_say(
+        training,
+        "update %lld: the model overfits: since update %lld, the loss of data.dev has risen from "
+        "%.2f to %.2f, while that of training fell: raise model.encoder.dropout and "
+        "model.decoder.dropout, %smake the model smaller",
+        (long long)training->progress.update, (long long)notices->overfitting.best_update,
+        notices->overfitting.best_dev, dev,
+        training->config->training.patience ? "or " : "stop early with training.patience, or ");
 }
 
 enum qkv_status qkv_notices_restore(struct training *training, struct qkv_error *error)
@@ -213,53 +205,46 @@ void qkv_notice_patience(struct training *training)
     const struct qkv_overfitting *seen = &training->notices.overfitting;
     if (!qkv_overfitting_stuck(seen) || is_guessing(training, seen->train)) return;
     if (!is_due(training, NOTICE_OVERFITTING)) return;
-    struct qkv_error sentence;
-    qkv_error_set(
-        &sentence,
+    qkv_training_say(
+        training,
         "update %lld: since update %lld, the loss of training fell from %.2f to %.2f, but that of "
         "data.dev did not (%.2f, now %.2f): the model learns its pairs by heart; more pairs help, or a "
         "higher model.encoder.dropout and model.decoder.dropout",
         (long long)training->progress.update, (long long)seen->best_update, seen->best_train, seen->train,
         seen->best_dev, seen->dev);
-    say(training, &sentence);
 }
 
 /* ---- links ---- */
 
 void qkv_notice_spaces(struct training *training, struct qkv_word_spaces spaces)
 {
-    const struct qkv_train_listener *listener = training->options->listener;
-    struct qkv_error sentence;
-    if (!spaces.pair || !listener || !listener->notice) return;
-    qkv_error_set(
-        &sentence,
+    if (!spaces.pair) return;
+    qkv_training_say(
+        training,
         "pair %lld of data.train has U+%04X between words: the links of data.train_links fit words that %s",
         (long long)spaces.pair, (unsigned)spaces.space,
         spaces.by_unicode ? "any white space separates, as for Python"
                           : "only white space of ASCII separates, as for fast_align and awk");
-    say(training, &sentence);
 }
 
 /* ---- precision ---- */
 
 void qkv_notice_precision(struct training *training, double ratio)
 {
-    const struct qkv_train_listener *listener = training->options->listener;
     enum qkv_precision precision = training->config->training.precision;
     struct qkv_kernel_names kernels;
-    struct qkv_error sentence;
-    if (!listener || !listener->notice || qkv_kernels_in_use(&kernels, &sentence)) return;
+    if (qkv_kernels_in_use(&kernels, NULL)) return;
     if (ratio == 0 && kernels.bfloat16_instruction) return;
     if (ratio > 0)
-        qkv_error_set(&sentence,
-                      "training.precision is auto, which is %s here: products in bfloat16 take %.2f of the "
-                      "time of those in float32",
-                      qkv_precision_name(precision), ratio);
+        qkv_training_say(
+            training,
+            "training.precision is auto, which is %s here: products in bfloat16 take %.2f of the "
+            "time of those in float32",
+            qkv_precision_name(precision), ratio);
     else
-        qkv_error_set(&sentence,
-                      "training.precision is bfloat16, which is slower than float32 on this processor: it "
-                      "has no instruction for it (qkv --version)");
-    say(training, &sentence);
+        qkv_training_say(training,
+                         "training.precision is bfloat16, which is slower than float32 on this processor: it "
+                         "has no instruction for it (qkv --version)");
 }
 
 /* ---- translations that are cut ---- */
@@ -272,14 +257,12 @@ static void notice_cut(struct training *training)
         if (notices->silent_until[kind] > training->progress.update) return;
     if (!notices->cut || (!is_at_early_end(training) && !is_settled(training))) return;
     if (!is_due(training, NOTICE_CUT)) return;
-    struct qkv_error sentence;
-    qkv_error_set(
-        &sentence,
+    qkv_training_say(
+        training,
         "update %lld: %lld of the %lld translations of data.dev ended at the limit of their length: %s",
         (long long)training->progress.update, (long long)notices->cut, (long long)training->dev.count,
         training->config->testing.max_output_length ? "raise testing.max_output_length"
                                                     : "train longer, or raise testing.length_limit");
-    say(training, &sentence);
 }
 
 /* ---- an end that comes too early ---- */
@@ -293,10 +276,9 @@ static bool notice_early_end(struct training *training, bool by_patience)
     enum qkv_metric metric = by_patience ? QKV_METRIC_LOSS : settings->early_stopping_metric;
     double end = (double)training->progress.update, last = (double)NAN, before = last, at = 0, loss = last;
     struct qkv_training_log log = {0};
-    struct qkv_error sentence;
     bool is_best = best->count && best->item[0].update == training->progress.update;
     if (end < LEAST || (!is_best && !by_patience)) return false;
-    if (!qkv_training_log_read(&log, training->folder, &sentence))
+    if (!qkv_training_log_read(&log, training->folder, NULL))
         for (int64_t i = 0; i < log.validations; i++) {
             double update = log.validation[i].place.update;
             last = log.validation[i].score[metric];
@@ -317,14 +299,13 @@ static bool notice_early_end(struct training *training, bool by_patience)
     bool is_fixed =
         by_updates && !by_patience &&
         (settings->scheduling == QKV_SCHEDULE_LINEAR || settings->scheduling == QKV_SCHEDULE_COSINE);
-    qkv_error_set(
-        &sentence,
+    qkv_training_say(
+        training,
         is_fixed ? "update %.0f: the model still improves: %s of data.dev was %.2f at update %.0f, and is "
                    "%.2f: train again with a higher training.%s"
                  : "update %.0f: the model still improves: %s of data.dev was %.2f at update %.0f, and is "
                    "%.2f: raise training.%s and go on, as in qkv train CONFIG --resume -s training.%s=%lld",
         end, qkv_metric_info(metric)->title, before, at, last, key, key, 2 * (long long)value);
-    say(training, &sentence);
     return true;
 }
 
@@ -392,15 +373,13 @@ static void notice_collapse(struct training *training)
          are_repetitive = is_fault_of_most(repetitive, count_repetitive(text, count), count);
     free(text);
     if ((!are_same && !are_repetitive) || !is_due(training, NOTICE_COLLAPSE)) return;
-    struct qkv_error sentence;
-    qkv_error_set(
-        &sentence,
+    qkv_training_say(
+        training,
         "update %lld: %lld of the %lld translations of data.dev %s: %slower training.learning_rate, or "
         "raise training.learning_rate_warmup",
         (long long)training->progress.update, (long long)(are_same ? same : repetitive), (long long)count,
         are_same ? "are the same sentence" : "repeat the same words without end",
         at_early_end ? TRAIN_LONGER : "");
-    say(training, &sentence);
 }
 
 void qkv_notice_validation(struct training *training, const struct qkv_scores *scores)

@@ -14,14 +14,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
+#include <stdarg.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static const char *file_of(struct training *training, const char *name)
-{
-    return qkv_run_file(&training->arena, training->folder, name);
-}
 
 static bool ends_in(const char *text, const char *end)
 {
@@ -103,8 +99,8 @@ static enum qkv_status list_run_files(struct training *training, struct contents
         snprintf(contents->name, sizeof contents->name, "%s", name);
         contents->has_last = contents->has_last || !strcmp(name, QKV_RUN_LAST);
         contents->has_model = contents->has_model || ends_in(name, ".safetensors");
-        const char *path = file_of(training, name);
-        status = path ? qkv_file_check(path, error) : qkv_no_memory(error);
+        const char *path = QKV_RUN_FILE(training->folder, name);
+        status = qkv_file_check(path, error);
         int code = 0;
         if (!status && training->options->overwrite && !is_written_by_qkv(dirfd(folder), name, &code))
             status =
@@ -226,8 +222,7 @@ enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error
 enum qkv_status qkv_run_folder_write_format(struct training *training, struct qkv_error *error)
 {
     struct qkv_file_writer writer;
-    const char *path = file_of(training, QKV_RUN_FORMAT_FILE);
-    if (!path) return qkv_no_memory(error);
+    const char *path = QKV_RUN_FILE(training->folder, QKV_RUN_FORMAT_FILE);
     if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
     fprintf(writer.file, "%d\n", training->config->data.src.plain_marks ? 1 : QKV_RUN_FORMAT);
     return qkv_file_commit(&writer, error);
@@ -236,8 +231,7 @@ enum qkv_status qkv_run_folder_write_format(struct training *training, struct qk
 enum qkv_status qkv_run_folder_write_config(struct training *training, struct qkv_error *error)
 {
     struct qkv_file_writer writer;
-    const char *path = file_of(training, QKV_RUN_CONFIG);
-    if (!path) return qkv_no_memory(error);
+    const char *path = QKV_RUN_FILE(training->folder, QKV_RUN_CONFIG);
     if (qkv_file_begin(&writer, path, error)) return QKV_INVALID;
     errno = 0;
     enum qkv_status status = qkv_config_write_run(training->config, writer.file, training->folder);
@@ -383,4 +377,18 @@ enum qkv_status qkv_log_write(struct training *training, const struct log_line *
     cJSON_free(text);
     if (!code) return qkv_run_folder_is_locked(training, error);
     return qkv_error_set(error, "%s: cannot be written: %s", training->metrics, strerror(code));
+}
+
+void qkv_training_say(const struct training *training, const char *format, ...)
+{
+    const struct qkv_train_listener *listener = training->options->listener;
+    struct qkv_error sentence;
+    char text[sizeof sentence.message];
+    va_list arguments;
+    if (!listener || !listener->notice) return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    qkv_error_set(&sentence, "%s", text);
+    listener->notice(listener->context, sentence.message);
 }

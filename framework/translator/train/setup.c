@@ -25,229 +25,6 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-static const char *file_of(struct training *training, const char *name)
-{
-    return qkv_run_file(&training->arena, training->folder, name);
-}
-
-/* ---- training.from: the first parameters come from another run, or from a file ---- */
-
-/* Keys that decide into which tokens a text is split: if the vocabulary of the old run is used, both configs must have the same
- * values. */
-static const char *const TEXT_KEYS[] = {"level",      "lowercase",    "split_punctuation",
-                                        "num_merges", "bpe_min_freq", "voc_limit"};
-enum { TEXT_KEY_COUNT = sizeof TEXT_KEYS / sizeof TEXT_KEYS[0] };
-
-static enum qkv_status compare_texts(const struct training *training, struct qkv_error *error)
-{
-    static const char *const sides[] = {"data.src", "data.trg"};
-    const struct warm_start *from = &training->from;
-    struct qkv_arena arena = {0};
-    enum qkv_status status = QKV_OK;
-    for (int i = 0; i < 2 * TEXT_KEY_COUNT && !status; i++) {
-        const char *path = qkv_arena_format(&arena, "%s.%s", sides[i % 2], TEXT_KEYS[i / 2]);
-        const struct qkv_key *key = path ? qkv_schema_find(&qkv_config_schema, path) : NULL;
-        const char *ours = key ? qkv_value_text(key, training->config, &arena) : NULL;
-        const char *old = key ? qkv_value_text(key, &from->run.config, &arena) : NULL;
-        if (!ours || !old)
-            status = qkv_no_memory(error);
-        else if (strcmp(ours, old) != 0)
-            status =
-                qkv_error_set(error,
-                              "%s is %s, but in %s, whose vocabulary is used, it is %s: set it to %s, or "
-                              "training.from_vocabulary to new",
-                              path, ours, from->run.path, old, old);
-    }
-    qkv_arena_release(&arena);
-    return status;
-}
-
-/* The folder of the run that a checkpoint lies in; NULL: it lies in no run, or memory runs out. */
-static const char *run_folder_of(const char *path, struct qkv_arena *arena)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = qkv_arena_format(arena, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    const char *config = folder ? qkv_run_file(arena, folder, QKV_RUN_CONFIG) : NULL;
-    return config && qkv_path_exists(config) ? folder : NULL;
-}
-
-/* Opens the run that training.from names, unless a run is resumed, and sets training->from. Fails when it cannot be opened, and
- * when its vocabulary is to be used although the configs split texts into tokens differently. */
-static enum qkv_status open_warm_start(struct training *training, struct qkv_error *error)
-{
-    const char *path = training->config->training.from;
-    struct warm_start *from = &training->from;
-    struct stat found;
-    bool has_new = training->config->training.from_vocabulary == QKV_FROM_VOCABULARY_NEW;
-    if (training->options->resume) return QKV_OK;
-    if (!*path && has_new)
-        return qkv_error_set(error, "training.from_vocabulary is new, but there is no training.from");
-    if (!*path) return QKV_OK;
-    if (stat(path, &found))
-        return errno == ENOENT || errno == ENOTDIR
-                   ? qkv_error_set(error, "training.from: %s: there is no such run or file", path)
-                   : qkv_error_set(error, "training.from: %s: cannot be read: %s", path, strerror(errno));
-    bool is_folder = S_ISDIR(found.st_mode);
-    const char *folder = is_folder ? path : run_folder_of(path, &training->arena);
-    from->path = path;
-    if (!folder) return QKV_OK; /* a file of another program */
-    struct qkv_error inner = {""};
-    const char *checkpoint =
-        is_folder || strchr(path, '/') ? path : qkv_arena_format(&training->arena, "./%s", path);
-    if (!checkpoint) return qkv_no_memory(error);
-    enum qkv_status status =
-        qkv_run_open(&from->run, folder, is_folder ? NULL : checkpoint, QKV_FLOAT32, &inner);
-    if (status) {
-        qkv_error_set(error, "training.from: %s", inner.message);
-        return status;
-    }
-    from->is_run = from->is_open = true;
-    from->path = qkv_arena_string(&training->arena, from->run.checkpoint);
-    if (!from->path) return qkv_no_memory(error);
-    from->has_old_vocabulary = !has_new;
-    return from->has_old_vocabulary ? compare_texts(training, error) : QKV_OK;
-}
-
-static void close_warm_start(struct training *training)
-{
-    if (training->from.is_open) qkv_run_release(&training->from.run);
-    training->from.is_open = false;
-}
-
-/* A parameter with a row, or with a column, for each entry of a vocabulary. */
-struct entries {
-    const struct qkv_parameter *parameter;
-    bool is_target, entries_are_columns;
-};
-enum { ENTRIES_MAX = 4 };
-
-/* The parameters of a model that have entries of vocabularies. */
-static int list_entries(const struct qkv_model *model, struct entries entries[ENTRIES_MAX])
-{
-    const struct qkv_embedding *source = qkv_model_inputs(model, QKV_STACK_ENCODER).embedding,
-                               *target = qkv_model_inputs(model, QKV_STACK_DECODER).embedding;
-    int count = 0;
-    if (source) entries[count++] = (struct entries){source->table, false, false};
-    if (target && (!source || target->table != source->table))
-        entries[count++] = (struct entries){target->table, true, false};
-    if (!model->output_tied) entries[count++] = (struct entries){model->output_weight, true, true};
-    entries[count++] = (struct entries){model->output_bias, true, false};
-    return count;
-}
-
-/* Copies the entries of those tokens that are in both vocabularies. */
-static void copy_entries(struct training *training, struct entries entries)
-{
-    const struct qkv_run *old = &training->from.run;
-    const struct qkv_vocabulary *ours = entries.is_target ? &training->target : &training->source,
-                                *theirs = entries.is_target ? &old->target : &old->source;
-    struct qkv_parameters *to = &training->model->parameters;
-    const struct qkv_parameters *from = &old->model->parameters;
-    const struct qkv_parameter *parameter = entries.parameter;
-    const struct qkv_parameter *other = qkv_parameters_find(from, parameter->name);
-    int64_t width = parameter->count / ours->size;
-    for (int32_t id = 0; id < ours->size; id++) {
-        int32_t old_id = id < QKV_SPECIALS ? id : qkv_vocabulary_id(theirs, qkv_vocabulary_token(ours, id));
-        if (id >= QKV_SPECIALS && old_id == QKV_UNKNOWN) continue;
-        for (int64_t i = 0; i < width; i++) {
-            int64_t at = entries.entries_are_columns ? i * ours->size + id : id * width + i;
-            int64_t old_at = entries.entries_are_columns ? i * theirs->size + old_id : old_id * width + i;
-            qkv_parameter_set(to, parameter, at, qkv_parameter_get(from, other, old_at));
-        }
-    }
-}
-
-static void count_known(struct training *training)
-{
-    const struct qkv_run *old = &training->from.run;
-    for (int side = 0; side < 2; side++) {
-        const struct qkv_vocabulary *ours = side ? &training->target : &training->source,
-                                    *theirs = side ? &old->target : &old->source;
-        training->from.known[side] = 0;
-        for (int32_t id = QKV_SPECIALS; id < ours->size; id++)
-            training->from.known[side] +=
-                qkv_vocabulary_id(theirs, qkv_vocabulary_token(ours, id)) != QKV_UNKNOWN;
-    }
-}
-
-/* Fails if an entry of the old model has another size. The number of entries may differ. */
-static enum qkv_status check_entries(const struct training *training, struct entries entries,
-                                     struct qkv_error *error)
-{
-    const struct qkv_run *old = &training->from.run;
-    const struct qkv_parameter *other = qkv_parameters_find(&old->model->parameters, entries.parameter->name);
-    int64_t ours = entries.is_target ? training->target.size : training->source.size,
-            theirs = entries.is_target ? old->target.size : old->source.size;
-    if (!other) return QKV_OK; /* reported as missing */
-    if (other->count / theirs == entries.parameter->count / ours) return QKV_OK;
-    return qkv_error_set(error, "%s: %s has %lld numbers for a token, but the model has %lld",
-                         training->from.path, other->name, (long long)(other->count / theirs),
-                         (long long)(entries.parameter->count / ours));
-}
-
-/* Refuses a quantised run: its int8 numbers are too coarse to train on. The run that it was made of has the exact ones. */
-static enum qkv_status check_precision(const struct warm_start *from, struct qkv_error *error)
-{
-    if (from->run.model->parameters.products == QKV_PRECISION_FLOAT32) return QKV_OK;
-    return qkv_error_set(error, "%s: is quantised: start from the run that it was quantised from",
-                         from->path);
-}
-
-/* Copies the parameters of the old run by name. If its vocabulary is not used, parameters with an entry per token are copied
- * token by token. */
-static enum qkv_status copy_run(struct training *training, struct qkv_error *error)
-{
-    struct warm_start *from = &training->from;
-    const struct qkv_parameters *old = &from->run.model->parameters;
-    struct qkv_parameters *parameters = &training->model->parameters;
-    struct entries entries[ENTRIES_MAX];
-    struct qkv_load_report report = {0};
-    int entry_count = from->has_old_vocabulary ? 0 : list_entries(training->model, entries);
-    struct qkv_safetensor *tensors = qkv_arena_zeros(&report.arena, old->count + 1, sizeof *tensors);
-    const struct qkv_safetensor **source =
-        qkv_arena_zeroed(&report.arena, (size_t)(parameters->count + 1) * sizeof(void *));
-    bool *has_entries = qkv_arena_zeroed(&report.arena, (size_t)(parameters->count + 1));
-    enum qkv_status status = tensors && source && has_entries ? QKV_OK : qkv_no_memory(error);
-    if (!status) status = check_precision(from, error);
-    for (int64_t p = 0; !status && p < old->count; p++)
-        tensors[p] = (struct qkv_safetensor){old->list[p]->name, QKV_STORED_F32, old->list[p]->shape,
-                                             (const float *)old->values + old->list[p]->offset};
-    for (int i = 0; !status && i < entry_count; i++) {
-        has_entries[entries[i].parameter->index] = true;
-        status = check_entries(training, entries[i], error);
-    }
-    if (!status && !qkv_weights_match(old->count, tensors, parameters, has_entries, source, &report))
-        status = qkv_no_memory(error);
-    if (!status) status = qkv_weights_check(from->path, old->count, tensors, parameters, &report, error);
-    for (int64_t p = 0; !status && p < parameters->count; p++)
-        if (!has_entries[p])
-            qkv_safetensor_copy(source[p], parameters->dtype,
-                                (float *)parameters->values + parameters->list[p]->offset);
-    for (int i = 0; !status && i < entry_count; i++) copy_entries(training, entries[i]);
-    if (!status && entry_count) count_known(training);
-    parameters->changes++;
-    qkv_load_report_release(&report);
-    return status;
-}
-
-/* Replaces the initial values of the model, and closes the run. Fails when names or shapes of parameters differ. */
-static enum qkv_status apply_warm_start(struct training *training, struct qkv_error *error)
-{
-    struct warm_start *from = &training->from;
-    struct qkv_error inner = {""};
-    if (!from->path) return QKV_OK;
-    enum qkv_status status =
-        from->is_run ? copy_run(training, &inner)
-                     : qkv_parameters_load(from->path, &training->model->parameters, false, NULL, &inner);
-    if (status) return qkv_error_set(error, "training.from: %s", inner.message);
-    close_warm_start(training);
-    const struct qkv_parameters *parameters = &training->model->parameters;
-    const struct qkv_parameter *bad = qkv_parameters_find_not_finite(parameters, parameters->values);
-    if (!bad) return QKV_OK;
-    qkv_error_set(error, "training.from: %s: %s holds infinity or NaN", from->path, bad->name);
-    return QKV_FAILED;
-}
-
 /* ---- texts, merges and vocabularies ---- */
 
 struct qkv_corpus_options qkv_train_text_options(const struct qkv_config *config)
@@ -283,11 +60,9 @@ static enum qkv_status find_merges(struct training *training, struct qkv_error *
 static enum qkv_status load_vocabularies(struct training *training, const char *folder,
                                          struct qkv_error *error)
 {
-    const char *source = qkv_run_file(&training->arena, folder, QKV_RUN_SOURCE),
-               *target = qkv_run_file(&training->arena, folder, QKV_RUN_TARGET);
-    if (!source || !target) return qkv_no_memory(error);
-    if (qkv_vocabulary_load(&training->source, source, error)) return QKV_INVALID;
-    return qkv_vocabulary_load(&training->target, target, error);
+    if (qkv_vocabulary_load(&training->source, QKV_RUN_FILE(folder, QKV_RUN_SOURCE), error))
+        return QKV_INVALID;
+    return qkv_vocabulary_load(&training->target, QKV_RUN_FILE(folder, QKV_RUN_TARGET), error);
 }
 
 /* Reads the links of guided alignment. */
@@ -367,13 +142,13 @@ enum qkv_status qkv_train_prepare(const struct qkv_config *config, const char *f
                              "%s: a prepared corpus does not say which words its tokens are part of, which "
                              "training.guided_alignment needs: train from the text, or set it to 0",
                              file);
-    enum qkv_status status = open_warm_start(&training, error);
+    enum qkv_status status = qkv_warm_start_open(&training, error);
     bool has_old_vocabulary = !status && from->has_old_vocabulary;
     if (has_old_vocabulary) {
         status = find_merges(&training, error);
         if (!status) status = load_vocabularies(&training, from->run.path, error);
     }
-    close_warm_start(&training); /* its parameters are not needed */
+    qkv_warm_start_close(&training); /* its parameters are not needed */
     const struct qkv_data_config *data = &training.config->data;
     if (!status)
         status =
@@ -392,7 +167,7 @@ static enum qkv_status make_parts(struct training *training, struct qkv_error *e
     training->workers = qkv_workers_new(threads ? threads : qkv_processes_threads(processes), error);
     if (!training->workers) return QKV_INVALID;
     if (qkv_training_make_model(training, error)) return QKV_INVALID;
-    enum qkv_status status = apply_warm_start(training, error);
+    enum qkv_status status = qkv_warm_start_apply(training, error);
     if (status) return status;
     if (qkv_training_make_optimizer(training, error)) return QKV_INVALID;
     if (!*qkv_dev_path(&config->data) || qkv_processes_rank(processes) > 0) return QKV_OK;
@@ -403,7 +178,7 @@ static enum qkv_status make_parts(struct training *training, struct qkv_error *e
 
 enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error *error)
 {
-    enum qkv_status status = open_warm_start(training, error);
+    enum qkv_status status = qkv_warm_start_open(training, error);
     if (status) return status;
     if (find_merges(training, error) || read_corpora(training, error) || check_lengths(training, error))
         return QKV_INVALID;
@@ -414,8 +189,7 @@ enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error
     return make_parts(training, error);
 }
 
-/* ---- what several processes must have in common: if one of them had another text or vocabulary, no config would describe the
- * result ---- */
+/* ---- what several processes must have in common: if one of them had another text or vocabulary, no config would describe the result ---- */
 
 static bool add_key(void *context, const char *path, const char *value)
 {
@@ -481,11 +255,11 @@ static enum qkv_status save_merges(struct training *training, struct qkv_error *
     const struct qkv_data_config *data = &training->config->data;
     for (int side = 0; side < 2; side++) {
         const struct qkv_bpe *bpe = training->bpe[side];
-        const char *path = file_of(training, names[side]), *kept = file_of(training, pieces[side]);
-        if (!path || !kept) return qkv_no_memory(error);
-        if (bpe && qkv_bpe_save(bpe, path, error)) return QKV_INVALID;
+        if (bpe && qkv_bpe_save(bpe, QKV_RUN_FILE(training->folder, names[side]), error)) return QKV_INVALID;
         int64_t minimum = side ? data->trg.bpe_min_freq : data->src.bpe_min_freq;
-        if (bpe && minimum > 0 && qkv_bpe_save_pieces(bpe, kept, error)) return QKV_INVALID;
+        if (bpe && minimum > 0 &&
+            qkv_bpe_save_pieces(bpe, QKV_RUN_FILE(training->folder, pieces[side]), error))
+            return QKV_INVALID;
     }
     return QKV_OK;
 }
@@ -548,9 +322,8 @@ static enum qkv_status restore_config(struct training *training, const struct qk
  * metrics.jsonl is written first: its line is dropped on resuming if the checkpoint does not have the rate. */
 static enum qkv_status restore_rate(struct training *training, struct qkv_error *error)
 {
-    const struct qkv_train_listener *listener = training->options->listener;
     struct changed_rate *changed = &training->rate;
-    const char *key, *text = NULL;
+    const char *key;
     double *rate = rate_of(training, &key);
     const bool differs = differ(*rate, changed->given), is_new = differs && training->options->new_rate;
     const int64_t update = training->progress.update;
@@ -559,13 +332,11 @@ static enum qkv_status restore_rate(struct training *training, struct qkv_error 
     training->schedule.factor = training->config->training.learning_rate_factor;
     if (!differs) return QKV_OK;
     if (is_new)
-        text = qkv_arena_format(&training->arena, "%s is %g from update %lld on (before: %g)", key, *rate,
-                                (long long)update + 1, changed->before);
+        qkv_training_say(training, "%s is %g from update %lld on (before: %g)", key, *rate,
+                         (long long)update + 1, changed->before);
     else
-        text = qkv_arena_format(&training->arena, "%s is %g, which an earlier --resume set (config: %g)", key,
-                                *rate, changed->given);
-    if (!text) return qkv_no_memory(error);
-    if (listener && listener->notice) listener->notice(listener->context, text);
+        qkv_training_say(training, "%s is %g, which an earlier --resume set (config: %g)", key, *rate,
+                         changed->given);
     if (!is_new) return QKV_OK;
     if (!(changed->first > 0)) changed->first = changed->before;
     struct log_line line = qkv_log_line("rate", update);
@@ -576,10 +347,9 @@ static enum qkv_status restore_rate(struct training *training, struct qkv_error 
 
 static enum qkv_status restore(struct training *training, struct qkv_error *error)
 {
-    const char *last = file_of(training, QKV_RUN_LAST);
+    const char *last = QKV_RUN_FILE(training->folder, QKV_RUN_LAST);
     struct qkv_state state = {0};
     struct qkv_error inner = {""};
-    if (!last) return qkv_no_memory(error);
     enum qkv_status status =
         qkv_checkpoint_load(last, &training->model->parameters, &training->optimizer.state, &state, error);
     if (!status) {
@@ -615,8 +385,9 @@ static enum qkv_status check_shards(const struct training *training, struct qkv_
 enum qkv_status qkv_training_open(struct training *training, struct qkv_error *error)
 {
     training->folder = training->config->training.model_dir;
-    training->metrics = file_of(training, QKV_RUN_METRICS);
-    training->best_temporary = file_of(training, QKV_RUN_BEST ".tmp");
+    training->metrics = qkv_arena_format(&training->arena, "%s/%s", training->folder, QKV_RUN_METRICS);
+    training->best_temporary =
+        qkv_arena_format(&training->arena, "%s/%s.tmp", training->folder, QKV_RUN_BEST);
     bool has_paths = training->metrics && training->best_temporary;
     bool has_folder = qkv_processes_rank(training->options->processes) == 0;
     enum qkv_status status = has_paths ? QKV_OK : qkv_no_memory(error);
@@ -637,8 +408,8 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
     }
     if (qkv_training_choose_precision(training, error)) return QKV_INVALID;
     qkv_training_plan_epoch(training);
-    const char *source = file_of(training, QKV_RUN_SOURCE), *target = file_of(training, QKV_RUN_TARGET);
-    if (!source || !target) return qkv_no_memory(error);
+    const char *source = QKV_RUN_FILE(training->folder, QKV_RUN_SOURCE),
+               *target = QKV_RUN_FILE(training->folder, QKV_RUN_TARGET);
     if (qkv_run_folder_clear(training, error)) return QKV_INVALID;
     if (qkv_run_folder_write_format(training, error)) return QKV_INVALID;
     if (qkv_vocabulary_save(&training->source, source, error)) return QKV_INVALID;
@@ -652,7 +423,7 @@ enum qkv_status qkv_training_open(struct training *training, struct qkv_error *e
 
 void qkv_training_release(struct training *training)
 {
-    close_warm_start(training);
+    qkv_warm_start_close(training);
     qkv_evaluator_free(training->evaluator);
     qkv_training_release_model(training);
     qkv_workers_free(training->workers);

@@ -1,10 +1,13 @@
 /* The state of one call of qkv_train, and the files that work on it; each file calls only files above it:
  *
- *     run_folder.c    the run folder: lock, config, lines of metrics.jsonl
+ *     run_folder.c    the run folder: lock, config, lines of metrics.jsonl; notices
  *     checkpoints.c   checkpoints, and which of them are kept
- *     updates.c       the model, its optimizer, and one update, also in several processes: neither files nor threads of its own
+ *     messages.c      the commands of process 0 to the others
+ *     updates.c       the loss of a batch, and one update: neither files nor threads of its own, nor have the two files around it
+ *     construct.c     makes the model, its optimizer and the batches
  *     precision.c     training.precision: auto
  *     notices.c       warnings about overfitting and lack of progress
+ *     warm_start.c    training.from: parameters of another run or of a file
  *     setup.c         reads and checks all input, makes the model, restores or begins the run
  *     trainer.c       the loop, behind qkv/trainer.h */
 #pragma once
@@ -147,8 +150,7 @@ struct training {
 
     /* Of several processes: */
     bool has_followers;      /* this is process 0, and the others wait for its commands */
-    bool has_shared;         /* parameters have been sent to the others */
-    uint64_t shared_changes; /* parameters.changes at that time */
+    uint64_t shared_changes; /* parameters.changes when values were last sent to the others; 0: never */
     bool *wants_stop;        /* [processes]: which have been asked to stop */
     int64_t *sent;           /* [processes]: bytes */
 };
@@ -204,6 +206,9 @@ void qkv_log_seconds(struct log_line *line, const struct training *training);
 enum qkv_status qkv_log_write(struct training *training, const struct log_line *line,
                               struct qkv_error *error);
 
+/* Gives the listener a notice, if there is one that takes notices. */
+void qkv_training_say(const struct training *training, const char *format, ...) QKV_PRINTF(2, 3);
+
 /* ---- checkpoints.c ---- */
 
 /* Takes the progress from the state of a checkpoint. Fails, and changes nothing, when a number is missing or impossible. */
@@ -243,6 +248,44 @@ enum qkv_status qkv_final_average(struct training *training, struct qkv_train_av
 /* For a resumed run, whose progress is restored and whose epoch is planned: makes lists, files and metrics.jsonl agree. */
 enum qkv_status qkv_checkpoints_restore(struct training *training, struct qkv_error *error);
 
+/* ---- messages.c; all do nothing in one process ---- */
+
+/* What process 0 commands the others: to compute a batch, or to end. */
+struct training_command {
+    bool is_last, has_values; /* has_values: new values of all parameters follow */
+    enum qkv_status status;   /* of the training that ends */
+    enum qkv_train_end end;
+    int64_t update, epoch, batch; /* updates done; epoch and batch to compute */
+    int64_t part;                 /* number of the batch in its update, from 0 */
+    enum qkv_precision
+        precision; /* that of process 0, which has chosen it where training.precision is auto */
+};
+
+/* Process 0: commands the others to compute the batch just fetched (number progress.batch - 1), part `part` of an update. */
+enum qkv_status qkv_training_command(struct training *training, int64_t part, struct qkv_error *error);
+
+/* The others: wait for the next command. */
+enum qkv_status qkv_training_receive(struct training *training, struct training_command *command,
+                                     struct qkv_error *error);
+
+/* After each step: tells process 0 which processes have been asked to stop, by a signal for example. */
+enum qkv_status qkv_training_collect_stops(struct training *training, struct qkv_error *error);
+
+/* In process 0: ends the training of the others, if they still follow, and adds the numbers of bytes sent to the result. */
+void qkv_training_dismiss(struct training *training, enum qkv_status status, struct qkv_train_result *result);
+
+/* ---- construct.c ---- */
+
+/* Makes the model with its initial parameters, for `config` and the vocabularies. */
+enum qkv_status qkv_training_make_model(struct training *training, struct qkv_error *error);
+
+/* Makes loss, optimizer, schedule and batches, for the model with its first parameters, `train`, which is encoded, and
+ * `workers`. */
+enum qkv_status qkv_training_make_optimizer(struct training *training, struct qkv_error *error);
+
+/* Releases everything that both have made, even if they have failed. */
+void qkv_training_release_model(struct training *training);
+
 /* ---- updates.c ---- */
 
 /* Sums over the batches of one update. */
@@ -253,13 +296,6 @@ struct update_sums {
     int64_t tokens;                 /* target tokens; 0: no batch was left */
     int64_t all_tokens;             /* source and target tokens */
 };
-
-/* Makes the model with its initial parameters, for `config` and the vocabularies. */
-enum qkv_status qkv_training_make_model(struct training *training, struct qkv_error *error);
-
-/* Makes loss, optimizer, schedule and batches, for the model with its first parameters, `train`, which is encoded, and
- * `workers`. */
-enum qkv_status qkv_training_make_optimizer(struct training *training, struct qkv_error *error);
 
 /* Draws the pieces of the current epoch of training->progress and plans its batches. */
 void qkv_training_plan_epoch(struct training *training);
@@ -275,14 +311,19 @@ enum qkv_status qkv_training_update(struct training *training, struct update_sum
 enum qkv_status qkv_training_follow(struct training *training, enum qkv_train_end *end,
                                     struct qkv_error *error);
 
-/* In process 0: ends the training of the others, if they still follow, and adds the numbers of bytes sent to the result. */
-void qkv_training_dismiss(struct training *training, enum qkv_status status, struct qkv_train_result *result);
-
 /* QKV_FAILED, with a message that names the update that diverged, what was found, and remedies. */
 enum qkv_status qkv_training_diverged(int64_t update, const struct qkv_error *found, struct qkv_error *error);
 
-/* Releases everything that qkv_training_make_model and qkv_training_make_optimizer have made, even if they have failed. */
-void qkv_training_release_model(struct training *training);
+/* ---- warm_start.c ---- */
+
+/* Opens the run that training.from names, unless a run is resumed, and sets training->from. Fails when it cannot be opened, and
+ * when its vocabulary is to be used although the configs split texts into tokens differently. */
+enum qkv_status qkv_warm_start_open(struct training *training, struct qkv_error *error);
+
+/* Replaces the initial values of the model, and closes the run. Fails when names or shapes of parameters differ. */
+enum qkv_status qkv_warm_start_apply(struct training *training, struct qkv_error *error);
+
+void qkv_warm_start_close(struct training *training);
 
 /* ---- setup.c ---- */
 

@@ -16,14 +16,12 @@ enum { FILES = sizeof files / sizeof *files };
 /* Writes the files of the run anew and removes all others. */
 static void restore_run(void)
 {
-    struct qkv_arena arena = {0};
     const char *run = path_of("run");
     for (int i = 0; i < FILES && !files[i].bytes; i++)
-        files[i].bytes = read_whole(qkv_run_file(&arena, run, files[i].name), &files[i].size);
+        files[i].bytes = read_whole(QKV_RUN_FILE(run, files[i].name), &files[i].size);
     empty_folder(run);
     for (int i = 0; i < FILES; i++)
-        write_file(qkv_run_file(&arena, "run", files[i].name), files[i].bytes, files[i].size);
-    qkv_arena_release(&arena);
+        write_file(QKV_RUN_FILE("run", files[i].name), files[i].bytes, files[i].size);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
