@@ -385,6 +385,10 @@ static void drop_rows(const struct qkv_tensor *y, real beta, const real *from, r
     struct dropper dropper = dropper_of(y, y->options.rate);
     int64_t columns = qkv_columns(y), rows = y->count / columns;
     uint16_t words[DROPPER_WORDS];
+    if (!y->graph->has_dropout) {
+        accumulate(y->count, beta, from, to);
+        return;
+    }
     for (int64_t row = 0; row < rows; row++) {
         if (row % DROPPER_WORDS == 0) dropper_words(&dropper, row / DROPPER_WORDS, words);
         real factor = words[row % DROPPER_WORDS] >= dropper.threshold ? dropper.factor : 0;
@@ -403,21 +407,14 @@ static bool dropout_rows_shape(struct qkv_tensor *y)
 
 static void dropout_rows_forward(struct qkv_tensor *y)
 {
-    if (y->graph->has_dropout)
-        drop_rows(y, 0, y->input[0]->value, y->value);
-    else
-        accumulate(y->count, 0, y->input[0]->value, y->value);
+    drop_rows(y, 0, y->input[0]->value, y->value);
 }
 
 /* dx[i] += mask[i] dy[i] / (1 - rate) */
 static void dropout_rows_backward(struct qkv_tensor *y)
 {
-    real beta;
-    real *dx = claim_gradient(y->input[0], &beta);
-    if (y->graph->has_dropout)
-        drop_rows(y, beta, y->gradient, dx);
-    else
-        accumulate(y->count, beta, y->gradient, dx);
+    real beta, *dx = claim_gradient(y->input[0], &beta);
+    drop_rows(y, beta, y->gradient, dx);
 }
 
 OP(dropout_rows, .inputs = 1, .random = true, .elementwise = INPUT(0), .shape = RULE(dropout_rows_shape),

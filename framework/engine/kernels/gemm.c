@@ -103,8 +103,9 @@ static void multiply(const struct job *job, const struct product *p, int64_t fir
 {
     int64_t columns = job->product.n;
     bool few = !p->transpose_a && p->m <= FEW_ROWS, cached = is_cached(columns, p->k);
+    const struct panels panels = {job->panels, columns, first};
     if (job->panels)
-        gemm_by_panels(p, job->panels, columns, first);
+        gemm_by_tiles(p, &panels, false, false);
     else if (few && p->transpose_b && (p->m == 1 || !cached))
         gemm_few_transposed(p);
     else if (few && !p->transpose_b && cached)
@@ -112,7 +113,8 @@ static void multiply(const struct job *job, const struct product *p, int64_t fir
     else if (few && !p->transpose_b)
         gemm_few_streamed(p);
     else if (!is_large(p->m, columns, p->k))
-        gemm_by_tiles(p, !p->transpose_b && cached && p->m <= TILE_ROWS, job->prefetch_b && prefetch_pays(p));
+        gemm_by_tiles(p, NULL, !p->transpose_b && cached && p->m <= TILE_ROWS,
+                      job->prefetch_b && prefetch_pays(p));
     else
         multiply_large(p);
 }
@@ -156,22 +158,18 @@ bool VARIANT(qkv_, gemm_reads_panels)(int64_t m, int64_t n, int64_t k)
     return m > FEW_ROWS && !is_by_library(m, n, k);
 }
 
-void gemm_bias(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
-               int64_t lda, const real *b, int64_t ldb, const real *panels, const real *bias, real *c,
-               int64_t ldc)
+void gemm_bias(struct qkv_workers *workers, const struct product *p, const real *panels)
 {
     /* At least PARTS parts; more where COLUMN_BLOCK columns, in float32 a page of 4 KiB, are fewer. */
     enum { PARTS = 4 };
-    const struct output output = {.c = c, .ldc = ldc, .bias = bias};
-    struct job job = {.product = {false, transpose_b, m, n, k, a, b, lda, ldb, output},
-                      .panels = panels,
-                      .prefetch_b = true,
-                      .part_columns = padded_columns(n / PARTS)};
+    struct job job = {*p, panels, .prefetch_b = true, .part_columns = padded_columns(p->n / PARTS)};
     if (job.part_columns > COLUMN_BLOCK) job.part_columns = COLUMN_BLOCK;
-    if (!workers || is_cached(n, k) || is_by_library(m, n, k) || job.part_columns < 4 * TILE_COLUMNS)
-        multiply(&job, &job.product, 0);
+    if (!workers || is_cached(p->n, p->k) || is_by_library(p->m, p->n, p->k) ||
+        job.part_columns < 4 * TILE_COLUMNS)
+        multiply(&job, p, 0);
     else
-        qkv_workers_run(workers, (int)((n + job.part_columns - 1) / job.part_columns), multiply_part, &job);
+        qkv_workers_run(workers, (int)((p->n + job.part_columns - 1) / job.part_columns), multiply_part,
+                        &job);
 }
 
 /* Matrix products with at most FEW_ROWS rows, as in decoding. */
@@ -228,7 +226,7 @@ static inline __attribute__((always_inline)) void cached_rows(const int rows, co
     rest.n -= j;
     rest.b += j;
     rest.output = output_at(&p->output, 0, j);
-    gemm_by_tiles(&rest, false, false);
+    gemm_by_tiles(&rest, NULL, false, false);
 }
 
 void gemm_few_cached(const struct product *p)

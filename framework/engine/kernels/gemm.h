@@ -32,13 +32,6 @@ void VARIANT(qkv_, gemm_panels)(bool transpose_b, int64_t n, int64_t k, const re
 /* Whether gemm_bias reads panels for a product of this size. */
 bool VARIANT(qkv_, gemm_reads_panels)(int64_t m, int64_t n, int64_t k);
 
-/* c [m, n] = a [m, k] b' [k, n] + bias [n] in every row. bias may be NULL. panels: b' as
- * gemm_panels packs it, or NULL. workers, if not NULL, share the columns of a large b; results have
- * the same bits without them. */
-void gemm_bias(struct qkv_workers *workers, bool transpose_b, int64_t m, int64_t n, int64_t k, const real *a,
-               int64_t lda, const real *b, int64_t ldb, const real *panels, const real *bias, real *c,
-               int64_t ldc);
-
 /* Declarations shared by gemm.c and gemm_tiles.c: the description of a product, and the kernels that compute
  * it. */
 
@@ -87,6 +80,10 @@ struct product {
     struct output output;
 };
 
+/* Computes a product without transpose_a, with beta 0. panels: b' as gemm_panels packs it, or NULL. workers, if not NULL, share the
+ * columns of a large b; results have the same bits without them. */
+void gemm_bias(struct qkv_workers *workers, const struct product *p, const real *panels);
+
 /* Sets `output` to the columns of c from `column` on. first: this is the product of the first INNER_BLOCK rows of b'; the
  * products of later rows are added to c (beta 1, no bias). */
 static inline void set_columns(struct output *output, const struct output *complete, int64_t column,
@@ -108,22 +105,23 @@ static inline void store_number(real sum, const struct output *output, int64_t r
 
 #define gemm_by_tiles       VARIANT(qkv_, gemm_by_tiles)
 #define gemm_by_blocks      VARIANT(qkv_, gemm_by_blocks)
-#define gemm_by_panels      VARIANT(qkv_, gemm_by_panels)
 #define gemm_few_cached     VARIANT(qkv_, gemm_few_cached)
 #define gemm_few_streamed   VARIANT(qkv_, gemm_few_streamed)
 #define gemm_few_transposed VARIANT(qkv_, gemm_few_transposed)
 
-/* Multiplies by tiles (gemm_tiles.c). direct: read b without packing it, which pays if b is in a
- * cache and a panel would be read only once, by one tile. prefetch_b: while the first tile of a panel is
+/* A packed b' of `all_columns` columns; those of a product start at column `first`, a multiple of TILE_COLUMNS. */
+struct panels {
+    const real *numbers;
+    int64_t all_columns, first;
+};
+
+/* Multiplies by tiles (gemm_tiles.c), which read `panels` if that is not NULL. direct: read b without packing it, which pays if b
+ * is in a cache and a panel would be read only once, by one tile. prefetch_b: while the first tile of a panel is
  * computed, prefetch the columns of b that go into the next panel. */
-void gemm_by_tiles(const struct product *p, bool direct, bool prefetch_b);
+void gemm_by_tiles(const struct product *p, const struct panels *panels, bool direct, bool prefetch_b);
 
 /* float32: multiplies a large product by tiles that read packed copies of both a and b. Needs half a megabyte of stack. */
 void gemm_by_blocks(const struct product *p);
-
-/* Multiplies by tiles that read `panels`, a packed b' of `all_columns` columns. The columns of p
- * start at column `first` of that b', a multiple of TILE_COLUMNS. */
-void gemm_by_panels(const struct product *p, const real *panels, int64_t all_columns, int64_t first);
 
 /* Multiply at most FEW_ROWS rows, as in decoding. gemm_few_cached: b stays in a cache;
  * gemm_few_streamed: b is larger and is read once, in memory order; gemm_few_transposed: b is

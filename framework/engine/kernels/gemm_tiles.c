@@ -151,23 +151,29 @@ static void tiles(int64_t rows, int64_t columns, int64_t k, const struct operand
 #undef ROWS
 }
 
-void gemm_by_tiles(const struct product *p, bool direct, bool prefetch_b)
+void gemm_by_tiles(const struct product *p, const struct panels *panels, bool direct, bool prefetch_b)
 {
     _Alignas(64) real panel[INNER_BLOCK * TILE_COLUMNS];
     struct output output = p->output;
-    struct operands operands = {
-        .a_row = p->transpose_a ? 1 : p->lda, .a_step = p->transpose_a ? p->lda : 1, .prefetch_step = p->ldb};
+    struct operands operands = {.a_row = p->transpose_a ? 1 : p->lda, .a_step = p->transpose_a ? p->lda : 1};
     for (int64_t l = 0; l < p->k; l += INNER_BLOCK) {
         int64_t inner = p->k - l < INNER_BLOCK ? p->k - l : INNER_BLOCK;
         operands.a = p->a + l * operands.a_step;
         for (int64_t j = 0; j < p->n; j += TILE_COLUMNS) {
             int64_t columns = p->n - j < TILE_COLUMNS ? p->n - j : TILE_COLUMNS;
-            bool unpacked = direct && columns == TILE_COLUMNS;
-            if (!unpacked) pack(p->transpose_b, l, inner, j, columns, p->b, p->ldb, panel);
+            bool unpacked = direct && columns == TILE_COLUMNS, is_last = p->n - j < 2 * TILE_COLUMNS;
             operands.b = unpacked ? p->b + l * p->ldb + j : panel;
             operands.b_step = unpacked ? p->ldb : TILE_COLUMNS;
-            operands.prefetch =
-                prefetch_b && p->n - j >= 2 * TILE_COLUMNS ? p->b + l * p->ldb + j + TILE_COLUMNS : NULL;
+            operands.prefetch = prefetch_b && !is_last ? p->b + l * p->ldb + j + TILE_COLUMNS : NULL;
+            operands.prefetch_step = p->ldb;
+            if (panels) {
+                operands.b =
+                    panels->numbers + l * padded_columns(panels->all_columns) + (panels->first + j) * inner;
+                operands.prefetch = is_last ? NULL : operands.b + inner * TILE_COLUMNS;
+                operands.prefetch_step = TILE_COLUMNS;
+            } else if (!unpacked) {
+                pack(p->transpose_b, l, inner, j, columns, p->b, p->ldb, panel);
+            }
             set_columns(&output, &p->output, j, l == 0);
             tiles(p->m, columns, inner, &operands, &output);
         }
@@ -248,21 +254,3 @@ void gemm_by_blocks(const struct product *p)
 }
 
 #endif
-
-void gemm_by_panels(const struct product *p, const real *panels, int64_t all_columns, int64_t first)
-{
-    struct output output = p->output;
-    struct operands operands = {
-        .a_row = p->lda, .a_step = 1, .b_step = TILE_COLUMNS, .prefetch_step = TILE_COLUMNS};
-    for (int64_t l = 0; l < p->k; l += INNER_BLOCK) {
-        int64_t inner = p->k - l < INNER_BLOCK ? p->k - l : INNER_BLOCK;
-        operands.a = p->a + l;
-        operands.b = panels + l * padded_columns(all_columns) + first * inner;
-        for (int64_t j = 0; j < p->n; j += TILE_COLUMNS, operands.b += inner * TILE_COLUMNS) {
-            int64_t columns = p->n - j < TILE_COLUMNS ? p->n - j : TILE_COLUMNS;
-            operands.prefetch = p->n - j >= 2 * TILE_COLUMNS ? operands.b + inner * TILE_COLUMNS : NULL;
-            set_columns(&output, &p->output, j, l == 0);
-            tiles(p->m, columns, inner, &operands, &output);
-        }
-    }
-}

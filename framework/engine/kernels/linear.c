@@ -120,28 +120,6 @@ static void linear_int8(struct qkv_tensor *y)
      workspace + size);
 }
 
-/* ---- linear in bfloat16 ---- */
-
-static void linear_bfloat16(struct qkv_tensor *y)
-{
-    const struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
-    const struct product product = {
-        .transpose_b = y->options.transpose_b,
-        .m = qkv_rows(x),
-        .n = qkv_columns(y),
-        .k = qkv_columns(x),
-        .a = x->value,
-        .lda = qkv_columns(x),
-        .b = weight->value,
-        .ldb = qkv_columns(weight),
-        .output = {.c = y->value, .ldc = qkv_columns(y), .bias = bias ? bias->value : NULL},
-    };
-    const void *panels =
-        qkv_panels_of(weight, product.transpose_b, VARIANT(qkv_, bfloat16_panels_size)(product.n, product.k),
-                      pack_bfloat16);
-    VARIANT(qkv_, bfloat16_product)(y->graph->workers, &product, panels);
-}
-
 /* ---- linear: y [.., C] = x [.., D] W' [D, C] + b [C], with W' = W or its transpose ---- */
 
 static bool linear_shape(struct qkv_tensor *y)
@@ -157,32 +135,35 @@ static bool linear_shape(struct qkv_tensor *y)
     return check_vector(y, y->input[2], qkv_columns(y), "bias");
 }
 
-/* The weight, packed as gemm_bias reads it for x [rows, inner]; NULL if gemm_bias does not read
- * panels for a product of this size, or if there is no packed copy. */
-static const real *panels_of(const struct qkv_tensor *weight, bool transposed, int64_t rows, int64_t columns,
-                             int64_t inner)
-{
-    if (!VARIANT(qkv_, gemm_reads_panels)(rows, columns, inner)) return NULL;
-    size_t bytes = (size_t)VARIANT(qkv_, gemm_panels_count)(columns, inner) * sizeof(real);
-    return qkv_panels_of(weight, transposed, bytes, pack_float);
-}
-
 static void linear_forward(struct qkv_tensor *y)
 {
     if (y->scratch_forward > 0) { /* linear_shape reserves it for products in int8 only */
         linear_int8(y);
         return;
     }
-    if (is_bfloat16(y->input[1])) {
-        linear_bfloat16(y);
+    const struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
+    const struct product p = {
+        .transpose_b = y->options.transpose_b,
+        .m = qkv_rows(x),
+        .n = qkv_columns(y),
+        .k = qkv_columns(x),
+        .a = x->value,
+        .lda = qkv_columns(x),
+        .b = weight->value,
+        .ldb = qkv_columns(weight),
+        .output = {.c = y->value, .ldc = qkv_columns(y), .bias = bias ? bias->value : NULL},
+    };
+    const void *panels = NULL;
+    if (is_bfloat16(weight)) {
+        panels = qkv_panels_of(weight, p.transpose_b, VARIANT(qkv_, bfloat16_panels_size)(p.n, p.k),
+                               pack_bfloat16);
+        VARIANT(qkv_, bfloat16_product)(y->graph->workers, &p, panels);
         return;
     }
-    const struct qkv_tensor *x = y->input[0], *weight = y->input[1], *bias = y->input[2];
-    int64_t rows = qkv_rows(x), inner = qkv_columns(x), columns = qkv_columns(y);
-    bool transposed = y->options.transpose_b;
-    gemm_bias(y->graph->workers, transposed, rows, columns, inner, x->value, inner, weight->value,
-              qkv_columns(weight), panels_of(weight, transposed, rows, columns, inner),
-              bias ? bias->value : NULL, y->value, columns);
+    if (VARIANT(qkv_, gemm_reads_panels)(p.m, p.n, p.k))
+        panels = qkv_panels_of(weight, p.transpose_b,
+                               (size_t)VARIANT(qkv_, gemm_panels_count)(p.n, p.k) * sizeof(real), pack_float);
+    gemm_bias(y->graph->workers, &p, panels);
 }
 
 /* dx += dy W'^T, dW' += x^T dy, db += the sum of the rows of dy */

@@ -161,16 +161,21 @@ static inline const real *weight_of(const struct output_layer *layer, int64_t cl
 static inline void project_tile(const struct output_layer *layer, int64_t rows, const real *x, int64_t first,
                                 int64_t n, real *tile)
 {
-    const real *weight = weight_of(layer, first), *bias = layer->bias ? layer->bias + first : NULL;
-    int64_t inner = layer->inner;
-    if (layer->is_bfloat16) {
-        const struct output output = {.c = tile, .ldc = n, .bias = bias};
-        const struct product product = {false, layer->transposed, rows,  n, inner, x, weight,
-                                        inner, layer->ldw,        output};
+    const struct product product = {
+        .transpose_b = layer->transposed,
+        .m = rows,
+        .n = n,
+        .k = layer->inner,
+        .a = x,
+        .lda = layer->inner,
+        .b = weight_of(layer, first),
+        .ldb = layer->ldw,
+        .output = {.c = tile, .ldc = n, .bias = layer->bias ? layer->bias + first : NULL},
+    };
+    if (layer->is_bfloat16)
         VARIANT(qkv_, bfloat16_product)(NULL, &product, NULL);
-        return;
-    }
-    gemm_bias(NULL, layer->transposed, rows, n, inner, x, inner, weight, layer->ldw, NULL, bias, tile, n);
+    else
+        gemm_bias(NULL, &product, NULL);
 }
 
 /* With g the gradient of the logits in `tile` [rows, n]: db += the sum of the rows of g; dx [rows, D] += g W^T, unless dx

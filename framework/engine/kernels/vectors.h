@@ -363,25 +363,10 @@ static inline __attribute__((always_inline)) float normal_cdf(float x)
 
 #else
 
-static inline double fast_exp(double x)
-{
-    return qkv_scalar_exp(x);
-}
-
-static inline double fast_exp_nonpositive(double x)
-{
-    return qkv_scalar_exp(x);
-}
-
-static inline double fast_log(double x)
-{
-    return qkv_scalar_log(x);
-}
-
-static inline double fast_tanh(double x)
-{
-    return qkv_scalar_tanh(x);
-}
+#    define fast_exp             qkv_scalar_exp
+#    define fast_exp_nonpositive qkv_scalar_exp
+#    define fast_log             qkv_scalar_log
+#    define fast_tanh            qkv_scalar_tanh
 
 /* For negative x, erfc keeps the digits that 1 + erf loses. */
 static inline double normal_cdf(double x)
