@@ -98,6 +98,7 @@ static enum qkv_status make_random_text(struct bench_work *work)
     const int64_t count = work->shape->sentences, length = work->shape->tokens - 1;
     corpus->count = count;
     corpus->encoded = true;
+    corpus->sides = qkv_sides_of(&work->config.data, NULL);
     for (int side = 0; side < 2; side++) {
         sides[side]->longest = length;
         sides[side]->ids = bench_random_words(work, count * length, side);
