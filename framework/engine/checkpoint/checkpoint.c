@@ -22,15 +22,12 @@ static struct qkv_state_entry *find_entry(const struct qkv_state *state, const c
 static struct qkv_state_entry *append_entry(struct qkv_state *state, const char *key)
 {
     const char *copy = qkv_arena_string(&state->arena, key);
-    if (!copy) return NULL;
-    if (!QKV_RESERVE(state->list, state->capacity, state->count + 1)) {
-        state->count = 0;
-        return NULL;
-    }
-    if (qkv_types_add(&state->keys, key, 0) < 0) return NULL;
-    struct qkv_state_entry *entry = &state->list[state->count++];
-    *entry = (struct qkv_state_entry){copy, ""};
-    return entry;
+    bool has_room = copy && QKV_RESERVE(state->list, state->capacity, state->count + 1) &&
+                    qkv_types_add(&state->keys, key, 0) >= 0;
+    if (!state->list) state->count = 0;
+    if (!has_room) return NULL;
+    state->list[state->count] = (struct qkv_state_entry){copy, ""};
+    return &state->list[state->count++];
 }
 
 void qkv_state_set(struct qkv_state *state, const char *key, const char *text)
@@ -606,51 +603,43 @@ bool qkv_weights_match(int64_t count, const struct qkv_safetensor *tensors,
 
 /* ---- the differences, as a sentence ---- */
 
-enum { TEXT_SIZE = 600, SHOWN = 3 };
-
-static void append_text(char text[static TEXT_SIZE], const char *more)
+/* The text with `; 5 <what> (a, b, c and 2 more)` behind it; NULL when memory runs out. */
+static const char *add_names(struct qkv_arena *arena, const char *text, const struct qkv_names *names,
+                             const char *one, const char *many)
 {
-    size_t used = strlen(text);
-    snprintf(text + used, TEXT_SIZE - used, "%s", more);
-}
-
-/* Appends `; 5 <what> (a, b, c and 2 more)`. */
-static void append_names(char text[static TEXT_SIZE], const struct qkv_names *names, const char *one,
-                         const char *many)
-{
-    char number[48];
-    if (!names->count) return;
-    snprintf(number, sizeof number, "%s%lld ", *text ? "; " : "", (long long)names->count);
-    append_text(text, number);
-    append_text(text, names->count == 1 ? one : many);
-    for (int64_t i = 0; i < names->count && i < SHOWN; i++) {
-        append_text(text, i ? ", " : " (");
-        append_text(text, names->name[i]);
-    }
-    snprintf(number, sizeof number, " and %lld more", (long long)(names->count - SHOWN));
-    append_text(text, names->count > SHOWN ? number : "");
-    append_text(text, ")");
+    enum { SHOWN = 3 };
+    if (!text || !names->count) return text;
+    text = qkv_arena_format(arena, "%s%s%lld %s", text, *text ? "; " : "", (long long)names->count,
+                            names->count == 1 ? one : many);
+    for (int64_t i = 0; text && i < names->count && i < SHOWN; i++)
+        text = qkv_arena_format(arena, "%s%s%s", text, i ? ", " : " (", names->name[i]);
+    if (text && names->count > SHOWN)
+        text = qkv_arena_format(arena, "%s and %lld more", text, (long long)(names->count - SHOWN));
+    return text ? qkv_arena_format(arena, "%s)", text) : NULL;
 }
 
 enum qkv_status qkv_weights_check(const char *path, int64_t count, const struct qkv_safetensor *tensors,
                                   const struct qkv_parameters *parameters,
                                   const struct qkv_load_report *report, struct qkv_error *error)
 {
-    char text[TEXT_SIZE] = "";
-    append_names(text, &report->missing, "parameter of the model is missing",
-                 "parameters of the model are missing");
-    append_names(text, &report->superfluous, "tensor is not in the model", "tensors are not in the model");
-    append_names(text, &report->reshaped, "parameter has another shape", "parameters have other shapes");
-    if (report->reshaped.count) {
+    struct qkv_arena arena = {0};
+    const char *text = add_names(&arena, "", &report->missing, "parameter of the model is missing",
+                                 "parameters of the model are missing");
+    text = add_names(&arena, text, &report->superfluous, "tensor is not in the model",
+                     "tensors are not in the model");
+    text = add_names(&arena, text, &report->reshaped, "parameter has another shape",
+                     "parameters have other shapes");
+    if (text && report->reshaped.count) {
         const char *name = report->reshaped.name[0];
-        append_text(text, ": ");
-        append_text(text, name);
-        append_text(text, " is ");
-        append_text(text, qkv_shape_text(find_tensor(count, tensors, name)->shape));
-        append_text(text, ", but the model has ");
-        append_text(text, qkv_shape_text(qkv_parameters_find(parameters, name)->shape));
+        text = qkv_arena_format(&arena, "%s: %s is %s, but the model has %s", text, name,
+                                qkv_shape_text(find_tensor(count, tensors, name)->shape),
+                                qkv_shape_text(qkv_parameters_find(parameters, name)->shape));
     }
-    return *text ? qkv_error_set(error, "%s: %s", path, text) : QKV_OK;
+    enum qkv_status status = !text   ? qkv_no_memory(error)
+                             : *text ? qkv_error_set(error, "%s: %s", path, text)
+                                     : QKV_OK;
+    qkv_arena_release(&arena);
+    return status;
 }
 
 static void copy_found(struct qkv_parameters *parameters, const struct qkv_safetensor *const *source)

@@ -220,26 +220,17 @@ static const char *read_text(struct reader *reader)
     return text;
 }
 
-static bool read_number(struct reader *reader, double *number)
+/* Reads a number, or true, false or null. */
+static bool read_word(struct reader *reader, struct json *value)
 {
     char text[QKV_NUMBER_SIZE] = "";
     size_t size = 0;
-    while (size + 1 < sizeof text && next_of(reader) && strchr("+-.0123456789eE", next_of(reader)))
+    while (size + 1 < sizeof text && next_of(reader) && strchr("+-.0123456789eEaflnrstu", next_of(reader)))
         text[size++] = *reader->at++;
-    return qkv_number_kind(text) != QKV_NUMBER_NONE && qkv_number_read(text, number);
-}
-
-static bool read_literal(struct reader *reader)
-{
-    static const char *const LITERALS[] = {"true", "false", "null"};
-    for (size_t i = 0; i < sizeof LITERALS / sizeof *LITERALS; i++) {
-        size_t size = strlen(LITERALS[i]);
-        if ((size_t)(reader->end - reader->at) < size || strncmp(reader->at, LITERALS[i], size) != 0)
-            continue;
-        reader->at += size;
-        return true;
-    }
-    return false;
+    value->kind = JSON_LITERAL;
+    if (!strcmp(text, "true") || !strcmp(text, "false") || !strcmp(text, "null")) return true;
+    value->kind = JSON_NUMBER;
+    return qkv_number_kind(text) != QKV_NUMBER_NONE && qkv_number_read(text, &value->number);
 }
 
 static struct json *read_value(struct reader *reader);
@@ -275,28 +266,19 @@ static bool read_items(struct reader *reader, struct json *list)
 static struct json *read_value(struct reader *reader)
 {
     struct json *value = qkv_arena_zeroed(reader->arena, sizeof *value);
-    bool is_read;
     if (!value) {
         reader->has_memory = false;
         return NULL;
     }
     skip_space(reader);
-    if (skip(reader, '{')) {
-        value->kind = JSON_OBJECT;
-        is_read = read_items(reader, value);
-    } else if (skip(reader, '[')) {
-        value->kind = JSON_ARRAY;
-        is_read = read_items(reader, value);
-    } else if (skip(reader, '"')) {
+    if (skip(reader, '"')) {
         value->kind = JSON_TEXT;
-        is_read = (value->text = read_text(reader));
-    } else if (read_literal(reader)) {
-        is_read = true;
-    } else {
-        value->kind = JSON_NUMBER;
-        is_read = read_number(reader, &value->number);
+        return (value->text = read_text(reader)) ? value : NULL;
     }
-    return is_read ? value : NULL;
+    bool is_object = skip(reader, '{'), is_array = !is_object && skip(reader, '[');
+    if (!is_object && !is_array) return read_word(reader, value) ? value : NULL;
+    value->kind = is_object ? JSON_OBJECT : JSON_ARRAY;
+    return read_items(reader, value) ? value : NULL;
 }
 
 /* Reads the value at the start of `size` bytes of text. *end: the first byte behind the value; of a text that is not JSON, the

@@ -191,8 +191,6 @@ void qkv_workers_free(struct qkv_workers *workers)
 
 /* ---- the threads of OpenBLAS, which use processors that the workers need, because they spin before they sleep ---- */
 
-/* The threads of OpenBLAS, which use processors that the workers need, because they spin before they sleep. */
-
 /* Not in the public interface of OpenBLAS, which calls it before a fork; other BLAS libraries lack it. */
 extern int blas_thread_shutdown_(void) __attribute__((weak));
 
@@ -268,56 +266,47 @@ void qkv_block_free(void *block, size_t size)
 
 /* ---- the environment variable QKV_KERNELS ---- */
 
-/* Reads the environment variable QKV_KERNELS. */
-
 const char *qkv_wanted_kernels(void)
 {
     const char *wanted = getenv("QKV_KERNELS");
     return wanted && *wanted ? wanted : NULL;
 }
 
-static bool blas_is_wanted;
-
-static void read_choice(void)
-{
-    const char *wanted = qkv_wanted_kernels();
-    blas_is_wanted = wanted && !strcmp(wanted, QKV_KERNELS_BLAS);
-}
-
 bool qkv_blas_is_wanted(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, read_choice);
-    return blas_is_wanted;
+    static atomic_int known; /* 0: not yet */
+    const char *wanted = known ? NULL : qkv_wanted_kernels();
+    if (!known) known = wanted && !strcmp(wanted, QKV_KERNELS_BLAS) ? 2 : 1;
+    return known == 2;
 }
 
 /* ---- AMX and bfloat16 ---- */
 
-static bool may_use_amx;
-
 /* The permission belongs to the process. The request fails where an alternative stack for signals is too small for the tiles. */
-static void ask_for_amx(void)
+static bool may_use_amx(void)
 {
 #ifdef __x86_64__
     enum { GET_PERMISSION = 0x1022, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     const unsigned tiles = 1u << 22 | 1u << 24 | 1u << 25, by_system = 1u << 27, tile_state = 3u << 17;
     unsigned a, b, c, d, state, upper;
     unsigned long allowed = 0;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & by_system)) return;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & by_system)) return false;
     __asm__("xgetbv" : "=a"(state), "=d"(upper) : "c"(0));
-    if ((state & tile_state) != tile_state) return;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (~d & tiles)) return;
-    if (!__get_cpuid_count(0x1d, 1, &a, &b, &c, &d) || b >> 16 < 8 || (c & 0xffff) < 16) return;
-    may_use_amx = !syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) &&
-                  !syscall(SYS_arch_prctl, GET_PERMISSION, &allowed) && allowed >> TILE_DATA & 1;
+    if ((state & tile_state) != tile_state) return false;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (~d & tiles)) return false;
+    if (!__get_cpuid_count(0x1d, 1, &a, &b, &c, &d) || b >> 16 < 8 || (c & 0xffff) < 16) return false;
+    return !syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) &&
+           !syscall(SYS_arch_prctl, GET_PERMISSION, &allowed) && allowed >> TILE_DATA & 1;
+#else
+    return false;
 #endif
 }
 
 bool qkv_has_amx(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, ask_for_amx);
-    return may_use_amx;
+    static atomic_int known; /* 0: not yet */
+    if (!known) known = may_use_amx() ? 2 : 1;
+    return known == 2;
 }
 
 static const char *const WAYS[] = {[QKV_BFLOAT16_BY_FLOAT32] = "float32",
@@ -342,35 +331,23 @@ enum qkv_status qkv_bfloat16_check(struct qkv_error *error)
         getenv("QKV_BFLOAT16"));
 }
 
-#ifdef __x86_64__
 /* On Intel's processors, vdpbf16ps has half the rate of float32 products; on AMD's, it is faster. */
 static enum qkv_bfloat16_way fastest_way(void)
 {
+#ifdef __x86_64__
     int wanted = wanted_way();
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx512bf16")) return QKV_BFLOAT16_BY_FLOAT32;
     if (wanted >= QKV_BFLOAT16_BY_AMX && qkv_has_amx()) return QKV_BFLOAT16_BY_AMX;
-    return wanted == QKV_BFLOAT16_BY_VDPBF16PS || (wanted == ANY && __builtin_cpu_is("amd"))
-               ? QKV_BFLOAT16_BY_VDPBF16PS
-               : QKV_BFLOAT16_BY_FLOAT32;
-}
-#else
-static enum qkv_bfloat16_way fastest_way(void)
-{
-    return QKV_BFLOAT16_BY_FLOAT32;
-}
+    if (wanted == QKV_BFLOAT16_BY_VDPBF16PS || (wanted == ANY && __builtin_cpu_is("amd")))
+        return QKV_BFLOAT16_BY_VDPBF16PS;
 #endif
-
-static enum qkv_bfloat16_way way;
-
-static void choose_way(void)
-{
-    way = fastest_way();
+    return QKV_BFLOAT16_BY_FLOAT32;
 }
 
 enum qkv_bfloat16_way qkv_bfloat16_way(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, choose_way);
-    return way;
+    static atomic_int known; /* one more than the way; 0: not yet */
+    if (!known) known = (int)fastest_way() + 1;
+    return (enum qkv_bfloat16_way)(known - 1);
 }

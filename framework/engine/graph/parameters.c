@@ -370,31 +370,24 @@ static enum qkv_status read_rate(struct qkv_parameters *parameters, const char *
     return set_rate(parameters, pair, value, rate, error);
 }
 
-/* Reads all of `rates` into rate [parameters->count]. */
-static enum qkv_status read_rates(struct qkv_parameters *parameters, const char *rates, double *rate,
-                                  struct qkv_error *error)
-{
-    static const char SPACE[] = " \t\n";
-    for (const char *at = rates + strspn(rates, SPACE); *at;) {
-        size_t length = strcspn(at, SPACE);
-        if (read_rate(parameters, at, length, rate, error)) return QKV_INVALID;
-        at += length;
-        at += strspn(at, SPACE);
-    }
-    for (int64_t i = 0; i < parameters->count; i++)
-        if (rate[i] > 0) return QKV_OK;
-    return parameters->count ? qkv_error_set(error, "every parameter is frozen, so there is nothing to train")
-                             : QKV_OK;
-}
-
 enum qkv_status qkv_parameters_set_rates(struct qkv_parameters *parameters, const char *rates,
                                          struct qkv_error *error)
 {
+    static const char SPACE[] = " \t\n";
     if (!rates) return QKV_OK;
     double *rate = malloc(((size_t)parameters->count + 1) * sizeof *rate);
     if (!rate) return qkv_error_set(error, "out of memory for the rates of parameters");
+    enum qkv_status status = QKV_OK;
+    bool is_any = !parameters->count;
     for (int64_t i = 0; i < parameters->count; i++) rate[i] = parameters->list[i]->rate;
-    enum qkv_status status = read_rates(parameters, rates, rate, error);
+    for (const char *at = rates + strspn(rates, SPACE); *at && !status; at += strspn(at, SPACE)) {
+        size_t length = strcspn(at, SPACE);
+        status = read_rate(parameters, at, length, rate, error);
+        at += length;
+    }
+    for (int64_t i = 0; i < parameters->count; i++) is_any |= rate[i] > 0;
+    if (!status && !is_any)
+        status = qkv_error_set(error, "every parameter is frozen, so there is nothing to train");
     for (int64_t i = 0; !status && i < parameters->count; i++) parameters->list[i]->rate = rate[i];
     free(rate);
     return status;
