@@ -63,18 +63,14 @@ static enum qkv_status start_plain(struct qkv_decoding *decoding, const struct q
     int64_t rows = decoding->rows, cells = rows * decoding->length, longest = 1;
     for (int64_t s = 0; s < sources->count; s++)
         if (sources->source_length[s] > longest) longest = sources->source_length[s];
-    bool is_masked = sources->source_masked;
     d->sources = sources;
     d->tokens = qkv_arena_zeros(&decoding->arena, cells, sizeof *d->tokens);
     d->next_tokens = qkv_arena_zeros(&decoding->arena, cells, sizeof *d->next_tokens);
     d->last = qkv_arena_zeros(&decoding->arena, rows, sizeof *d->last);
-    d->masked = is_masked ? qkv_arena_zeroed(&decoding->arena, (size_t)(rows * longest)) : NULL;
+    d->masked = sources->source_masked ? qkv_arena_zeroed(&decoding->arena, (size_t)(rows * longest)) : NULL;
     d->target_masked = sources->target_masked ? qkv_arena_zeroed(&decoding->arena, (size_t)cells) : NULL;
-    if (d->tokens && d->next_tokens && d->last && (d->masked || !is_masked) &&
-        (d->target_masked || !sources->target_masked) &&
-        qkv_batch_reserve(&d->batch, rows, rows * longest, cells))
-        return QKV_OK;
-    return qkv_no_memory(error);
+    bool has_room = !decoding->arena.failed && qkv_batch_reserve(&d->batch, rows, rows * longest, cells);
+    return has_room ? QKV_OK : qkv_no_memory(error);
 }
 
 /* The batch of this step. */
@@ -216,12 +212,11 @@ void qkv_decoding_set_panels(struct qkv_decoding *decoding, struct qkv_panels *p
     qkv_graph_set_panels(decoding->decoder, panels);
 }
 
-/* Copies numbers into the arena; NULL if `from` is NULL. Clears *complete when memory runs out. */
-static const void *copy(struct qkv_arena *arena, bool *complete, const void *from, int64_t count, size_t size)
+/* Copies numbers into the arena; NULL if `from` is NULL. */
+static const void *copy(struct qkv_arena *arena, const void *from, int64_t count, size_t size)
 {
     void *to = from ? qkv_arena_allocate(arena, (size_t)count * size) : NULL;
     if (to && count) memcpy(to, from, (size_t)count * size);
-    *complete = *complete && !to == !from;
     return to;
 }
 
@@ -232,20 +227,19 @@ static const struct qkv_batch_view *copy_sources(struct qkv_arena *arena, const 
 {
     struct qkv_batch_view *sources = qkv_arena_allocate(arena, sizeof *sources);
     int64_t count = batch->count, tokens = batch->source_tokens;
-    bool complete = true;
     if (!sources) return NULL;
     *sources = (struct qkv_batch_view){
         .count = count,
         .source_tokens = tokens,
         .first = batch->first,
-        .index = copy(arena, &complete, batch->index, count, sizeof *batch->index),
-        .source = copy(arena, &complete, batch->source, tokens, sizeof *batch->source),
-        .source_start = copy(arena, &complete, batch->source_start, count, sizeof(int64_t)),
-        .source_length = copy(arena, &complete, batch->source_length, count, sizeof(int64_t)),
-        .source_masked = copy(arena, &complete, batch->source_masked, tokens, sizeof(bool)),
-        .target_masked = copy(arena, &complete, batch->target_masked, length, sizeof(bool)),
+        .index = copy(arena, batch->index, count, sizeof *batch->index),
+        .source = copy(arena, batch->source, tokens, sizeof *batch->source),
+        .source_start = copy(arena, batch->source_start, count, sizeof(int64_t)),
+        .source_length = copy(arena, batch->source_length, count, sizeof(int64_t)),
+        .source_masked = copy(arena, batch->source_masked, tokens, sizeof(bool)),
+        .target_masked = copy(arena, batch->target_masked, length, sizeof(bool)),
     };
-    return complete ? sources : NULL;
+    return arena->failed ? NULL : sources;
 }
 
 enum qkv_status qkv_decoding_start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
@@ -353,7 +347,7 @@ static enum qkv_status start_ensemble(struct qkv_decoding *decoding, const struc
     d->logits = qkv_arena_array(&decoding->arena, rows * next->classes, sizeof *d->logits);
     d->group_max = qkv_arena_array(&decoding->arena, rows * qkv_next_groups(next), sizeof *d->group_max);
     d->sums = qkv_arena_array(&decoding->arena, rows, sizeof *d->sums);
-    if (!d->logits || !d->group_max || !d->sums) return qkv_no_memory(error);
+    if (decoding->arena.failed) return qkv_no_memory(error);
     next->logits = d->logits;
     next->group_max = d->group_max;
     next->log_sum_exp = decoding->needs_log_sum_exp ? d->sums : NULL;

@@ -352,8 +352,7 @@ static bool make_room_for_steps(struct steps *s, struct qkv_graph *graph, int64_
     s->row_of = qkv_graph_memory(graph, tokens * sizeof *s->row_of);
     int64_t **arrays[] = {&s->key_start, &s->key_length, &s->query_start, &s->query_length};
     for (int i = 0; i < 4; i++) *arrays[i] = qkv_graph_memory(graph, sentences * sizeof **arrays[i]);
-    return s->active && s->first && s->output && s->record && s->state && s->order && s->ids && s->row_of &&
-           s->key_start && s->key_length && s->query_start && s->query_length;
+    return !qkv_graph_check(graph, NULL);
 }
 
 /* Sorts the sentences, longest first and those of equal length in the order of the batch, and sets the segments, ids and
@@ -592,13 +591,12 @@ static struct recurrent_decoding *recurrent_decoding_of(struct qkv_decoding *dec
     return (struct recurrent_decoding *)decoding; /* base is the first member */
 }
 
-static bool make_rows(struct recurrent_decoding *d, struct kept_rows *kept, int64_t width)
+static void make_rows(struct recurrent_decoding *d, struct kept_rows *kept, int64_t width)
 {
     size_t bytes = (size_t)(d->base.rows * width) * d->base.element_size;
     kept->width = width;
     kept->memory = qkv_arena_zeroed(&d->base.arena, bytes);
     kept->spare = qkv_arena_allocate(&d->base.arena, bytes);
-    return kept->memory && kept->spare;
 }
 
 static bool make_room(struct recurrent_decoding *d)
@@ -608,14 +606,13 @@ static bool make_room(struct recurrent_decoding *d)
     d->state = qkv_arena_zeroed(&d->base.arena, layers * sizeof *d->state);
     d->tensor = qkv_arena_zeroed(&d->base.arena, layers * sizeof(struct qkv_tensor *));
     d->sentence = qkv_arena_array(&d->base.arena, d->base.rows, sizeof *d->sentence);
-    if (!d->state || !d->tensor || !d->sentence) return false;
-    for (size_t l = 0; l < layers; l++)
-        if (!make_rows(d, &d->state[l], qkv_recurrent_state_width(config->rnn_type, config->hidden_size)))
-            return false;
+    for (size_t l = 0; d->state && l < layers; l++)
+        make_rows(d, &d->state[l], qkv_recurrent_state_width(config->rnn_type, config->hidden_size));
     int64_t **arrays[] = {&d->query_start, &d->query_length, &d->key_start, &d->key_length};
     for (int i = 0; i < 4; i++)
-        if (!(*arrays[i] = qkv_arena_array(&d->base.arena, d->base.rows, sizeof **arrays[i]))) return false;
-    return make_rows(d, &d->output, config->hidden_size);
+        *arrays[i] = qkv_arena_array(&d->base.arena, d->base.rows, sizeof **arrays[i]);
+    make_rows(d, &d->output, config->hidden_size);
+    return !d->base.arena.failed;
 }
 
 static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,

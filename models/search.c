@@ -656,8 +656,8 @@ static enum qkv_status advance(struct search *s, struct qkv_error *error)
 
 /* ---- setting up ---- */
 
-/* Allocates s->row, for C tokens and hypotheses of `length` tokens. False when memory runs out. */
-static bool allocate_row(struct search *s, int64_t classes, int64_t length)
+/* Allocates s->row, for C tokens and hypotheses of `length` tokens. */
+static void allocate_row(struct search *s, int64_t classes, int64_t length)
 {
     struct constrained_row *row = &s->row;
     row->next = (struct qkv_next_scores){.dtype = QKV_FLOAT64, .rows = 1, .classes = classes};
@@ -668,10 +668,9 @@ static bool allocate_row(struct search *s, int64_t classes, int64_t length)
     row->next.logits = row->logits;
     row->next.group_max = row->group_max;
     row->next.log_sum_exp = &row->sum;
-    return row->logits && row->group_max && row->history;
 }
 
-static bool allocate(struct search *s, int64_t longest)
+static void allocate(struct search *s, int64_t longest)
 {
     int64_t rows = s->sentences * s->width, classes = s->decoding->model->target_size;
     s->nodes = qkv_arena_array(s->arena, rows * longest + 1, sizeof *s->nodes);
@@ -683,12 +682,8 @@ static bool allocate(struct search *s, int64_t longest)
     s->ids = qkv_arena_array(s->arena, rows, sizeof *s->ids);
     s->sentence_of = qkv_arena_array(s->arena, rows, sizeof *s->sentence_of);
     s->parents = qkv_arena_array(s->arena, rows, sizeof *s->parents);
-    if (s->constrained && !allocate_row(s, classes, longest)) return false;
-    if (s->options->sampling.enabled &&
-        !(s->choices = qkv_arena_array(s->arena, classes, sizeof *s->choices)))
-        return false;
-    return s->nodes && s->done && s->live && s->continued && s->candidates && s->bounds && s->ids &&
-           s->sentence_of && s->parents;
+    if (s->constrained) allocate_row(s, classes, longest);
+    if (s->options->sampling.enabled) s->choices = qkv_arena_array(s->arena, classes, sizeof *s->choices);
 }
 
 /* Refuses a sentence number that is out of range: its samples would be those of another sentence. */
@@ -754,7 +749,8 @@ static enum qkv_status start(struct search *s, const struct qkv_batch_view *batc
     }
     if (qkv_decoding_start(s->decoding, batch, batch->count * s->width, longest, s->scored, error))
         return QKV_INVALID;
-    if (!allocate(s, longest)) return qkv_no_memory(error);
+    allocate(s, longest);
+    if (s->arena->failed) return qkv_no_memory(error);
     for (int64_t i = 0; i < batch->count * first_rows; i++)
         s->live[s->rows++] = (struct live){i / first_rows, -1, 0, i % first_rows};
     return QKV_OK;

@@ -370,12 +370,11 @@ static struct transformer_decoding *transformer_decoding_of(struct qkv_decoding 
     return (struct transformer_decoding *)decoding; /* base is the first member */
 }
 
-static bool make_cache(struct transformer_decoding *d, struct cache *cache, int64_t heads, int64_t width)
+static void make_cache(struct transformer_decoding *d, struct cache *cache, int64_t heads, int64_t width)
 {
     cache->width = heads * width;
     size_t bytes = (size_t)(d->base.rows * d->base.length * cache->width) * d->base.element_size;
     cache->memory = qkv_arena_allocate(&d->base.arena, bytes);
-    return cache->memory;
 }
 
 /* Allocates the arrays; the arena reuses its memory from batch to batch. */
@@ -384,22 +383,22 @@ static bool make_room(struct transformer_decoding *d, const struct transformer_s
     const struct qkv_attention_config *attention = &d->base.model->config.decoder.attention;
     struct qkv_arena *arena = &d->base.arena;
     size_t rows = (size_t)d->base.rows;
-    bool complete = (d->layers = qkv_arena_zeros(arena, stack->layer_count, sizeof *d->layers));
-    for (int64_t i = 0; complete && i < stack->layer_count; i++) {
+    d->layers = qkv_arena_zeros(arena, stack->layer_count, sizeof *d->layers);
+    for (int64_t i = 0; d->layers && i < stack->layer_count; i++) {
         int64_t heads = qkv_attention_key_value_heads(&stack->layers[i].self.attention.rule);
-        complete = make_cache(d, &d->layers[i].keys, heads, attention->key_width) &&
-                   make_cache(d, &d->layers[i].values, heads, attention->value_width);
+        make_cache(d, &d->layers[i].keys, heads, attention->key_width);
+        make_cache(d, &d->layers[i].values, heads, attention->value_width);
     }
     int64_t **numbers[] = {&d->query_start, &d->query_length, &d->self_start, &d->self_length,
                            &d->cross_start, &d->cross_length, &d->slot,       &d->next_slot};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        complete &= (*numbers[i] = qkv_arena_allocate(arena, rows * sizeof **numbers[i])) != NULL;
+        *numbers[i] = qkv_arena_allocate(arena, rows * sizeof **numbers[i]);
     d->cache_row = qkv_arena_allocate(arena, rows * sizeof *d->cache_row);
     d->ids = qkv_arena_allocate(arena, rows * sizeof *d->ids);
     d->is_taken = qkv_arena_allocate(arena, rows * sizeof *d->is_taken);
     d->is_busy = qkv_arena_allocate(arena, rows * sizeof *d->is_busy);
-    for (int64_t i = 0; complete && i < d->base.rows; i++) d->slot[i] = i;
-    return complete && d->cache_row && d->ids && d->is_taken && d->is_busy;
+    for (int64_t i = 0; !arena->failed && i < d->base.rows; i++) d->slot[i] = i;
+    return !arena->failed;
 }
 
 static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,

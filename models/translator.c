@@ -203,8 +203,7 @@ static bool prepare(struct qkv_translator *t, int64_t count, const struct qkv_id
     t->prefixes =
         t->options->prefixes ? qkv_arena_allocate(&t->arena, sentences * sizeof *t->prefixes) : NULL;
     t->best = qkv_arena_zeroed(&t->arena, results * sizeof *t->best);
-    if (!t->order || !t->sorted || !t->best || !t->numbers || (t->options->prefixes && !t->prefixes))
-        return false;
+    if (t->arena.failed) return false;
     for (int64_t i = 0; i < count; i++) t->order[i] = (struct sorted_sentence){sources[i].length, i};
     qsort(t->order, sentences, sizeof *t->order, longer_first);
     for (int64_t i = 0; i < count; i++) {

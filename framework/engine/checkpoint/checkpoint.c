@@ -174,18 +174,16 @@ struct contents {
     struct qkv_state metadata;
 };
 
-static bool list_tensors(struct contents *contents, const struct qkv_parameters *parameters,
+static void list_tensors(struct contents *contents, const struct qkv_parameters *parameters,
                          void *const blocks[BLOCKS])
 {
     size_t max = (size_t)parameters->count * (BLOCKS + 1); /* with scales */
     contents->tensors = qkv_arena_allocate(&contents->metadata.arena, max * sizeof *contents->tensors);
-    if (!contents->tensors) return false;
     for (int block = 0; block < BLOCKS; block++) {
-        for (int64_t p = 0; p < parameters->count && blocks[block]; p++) {
+        for (int64_t p = 0; p < parameters->count && blocks[block] && contents->tensors; p++) {
             const struct qkv_parameter *parameter = parameters->list[p];
             const char *name =
                 qkv_arena_format(&contents->metadata.arena, "%s%s", PREFIX[block], parameter->name);
-            if (!name) return false;
             size_t offset = (size_t)parameter->offset * qkv_dtype_size(parameters->dtype);
             contents->tensors[contents->count++] = (struct qkv_safetensor){
                 .name = name,
@@ -195,27 +193,23 @@ static bool list_tensors(struct contents *contents, const struct qkv_parameters 
             };
         }
     }
-    return true;
 }
 
-/* Stores a tensor in half precision, unless one of its numbers would become infinite. False when memory runs out. */
-static bool store_half(struct qkv_safetensor *tensor, enum qkv_dtype dtype, struct qkv_arena *arena)
+/* Stores a tensor in half precision, unless one of its numbers would become infinite. */
+static void store_half(struct qkv_safetensor *tensor, enum qkv_dtype dtype, struct qkv_arena *arena)
 {
     int64_t count = qkv_shape_count(tensor->shape);
     uint16_t *halves = qkv_arena_allocate(arena, (size_t)count * sizeof *halves);
-    if (!halves) return false;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; halves && i < count; i++) {
         halves[i] = qkv_half_of((float)qkv_dtype_get(dtype, tensor->data, i));
-        if (isinf(qkv_half_value(halves[i]))) return true;
+        if (isinf(qkv_half_value(halves[i]))) return;
     }
     tensor->type = QKV_STORED_F16;
     tensor->data = halves;
-    return true;
 }
 
-/* Stores matrix `parameter` as int8, and appends its scales, for which contents->tensors has room. False when memory is
- * out. */
-static bool store_int8(struct contents *contents, struct qkv_safetensor *tensor,
+/* Stores matrix `parameter` as int8, and appends its scales, for which contents->tensors has room. */
+static void store_int8(struct contents *contents, struct qkv_safetensor *tensor,
                        const struct qkv_parameter *parameter)
 {
     const struct qkv_int8_layout layout = qkv_int8_layout_of(parameter);
@@ -223,7 +217,7 @@ static bool store_int8(struct contents *contents, struct qkv_safetensor *tensor,
     int8_t *numbers = qkv_arena_allocate(&contents->metadata.arena, (size_t)parameter->count);
     float *scales = qkv_arena_allocate(&contents->metadata.arena, (size_t)layout.scales * sizeof *scales);
     const char *name = qkv_arena_format(&contents->metadata.arena, "%s" SCALE, tensor->name);
-    if (!numbers || !scales || !name) return false;
+    if (contents->metadata.arena.failed) return;
     for (int64_t i = 0; i < layout.scales; i++) {
         int64_t first = i * layout.scale_step;
         scales[i] = qkv_int8_scale(layout.count, values + first, layout.step);
@@ -234,10 +228,9 @@ static bool store_int8(struct contents *contents, struct qkv_safetensor *tensor,
     tensor->data = numbers;
     contents->tensors[contents->count++] =
         (struct qkv_safetensor){name, QKV_STORED_F32, QKV_SHAPE(layout.scales), scales};
-    return true;
 }
 
-static bool list_metadata(struct qkv_state *metadata, const struct qkv_optimizer_state *optimizer,
+static void list_metadata(struct qkv_state *metadata, const struct qkv_optimizer_state *optimizer,
                           const struct qkv_state *state)
 {
     qkv_state_set_integer(metadata, "qkv.format", QKV_CHECKPOINT_FORMAT);
@@ -247,7 +240,7 @@ static bool list_metadata(struct qkv_state *metadata, const struct qkv_optimizer
     }
     for (int64_t i = 0; state && i < state->count; i++)
         qkv_state_set(metadata, state->list[i].key, state->list[i].text);
-    return !metadata->failed && !(state && state->failed);
+    metadata->failed |= state && state->failed;
 }
 
 /* Keys of the checkpoint itself cannot be keys of the state. */
@@ -261,18 +254,15 @@ static enum qkv_status check_keys(const struct qkv_state *state, const char *pat
 
 enum stored_as { STORED_FULL, STORED_HALF, STORED_INT8 };
 
-/* Converts the tensors of all values to the type in which they are stored. False when memory runs out. */
-static bool convert(struct contents *contents, const struct qkv_parameters *parameters, enum stored_as type)
+/* Converts the tensors of all values to the type in which they are stored. */
+static void convert(struct contents *contents, const struct qkv_parameters *parameters, enum stored_as type)
 {
-    bool complete = true;
     int64_t count = contents->count; /* without the scales, which store_int8 appends */
-    for (int64_t i = 0; complete && i < count; i++) {
+    for (int64_t i = 0; i < count; i++)
         if (type == STORED_HALF)
-            complete = store_half(&contents->tensors[i], parameters->dtype, &contents->metadata.arena);
+            store_half(&contents->tensors[i], parameters->dtype, &contents->metadata.arena);
         else if (type == STORED_INT8 && contents->tensors[i].shape.rank == 2)
-            complete = store_int8(contents, &contents->tensors[i], parameters->list[i]);
-    }
-    return complete;
+            store_int8(contents, &contents->tensors[i], parameters->list[i]);
 }
 
 static enum qkv_status save(const char *path, const struct qkv_parameters *parameters,
@@ -283,13 +273,14 @@ static enum qkv_status save(const char *path, const struct qkv_parameters *param
     if (list_blocks(parameters, optimizer, blocks, path, error) || check_keys(state, path, error))
         return QKV_INVALID;
     struct contents contents = {0};
-    enum qkv_status status;
-    if (list_tensors(&contents, parameters, blocks) && list_metadata(&contents.metadata, optimizer, state) &&
-        convert(&contents, parameters, type))
-        status = qkv_safetensors_write(path, contents.count, contents.tensors, contents.metadata.count,
-                                       contents.metadata.list, error);
-    else
-        status = qkv_error_set(error, "%s: out of memory", path);
+    list_tensors(&contents, parameters, blocks);
+    list_metadata(&contents.metadata, optimizer, state);
+    convert(&contents, parameters, type);
+    enum qkv_status status =
+        contents.metadata.failed || contents.metadata.arena.failed
+            ? qkv_error_set(error, "%s: out of memory", path)
+            : qkv_safetensors_write(path, contents.count, contents.tensors, contents.metadata.count,
+                                    contents.metadata.list, error);
     qkv_state_release(&contents.metadata);
     return status;
 }

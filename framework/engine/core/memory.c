@@ -122,16 +122,18 @@ static void *allocate_elsewhere(struct qkv_arena *arena, size_t size)
 
 void *qkv_arena_allocate(struct qkv_arena *arena, size_t size)
 {
-    if (size > SIZE_MAX / 2) return NULL;
     size_t aligned = size ? (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
     char *memory;
     struct qkv_arena_chunk *chunk = arena->current;
-    if (guards)
+    if (size > SIZE_MAX / 2)
+        memory = NULL;
+    else if (guards)
         memory = allocate_guarded(arena, size);
     else if (chunk && chunk->size - chunk->used >= aligned)
         memory = take(chunk, aligned);
     else
         memory = allocate_elsewhere(arena, aligned);
+    arena->failed |= !memory;
     if (!memory) return NULL;
     arena->used += aligned;
     if (arena->used > arena->peak) arena->peak = arena->used;
@@ -190,6 +192,7 @@ void qkv_arena_reset(struct qkv_arena *arena)
     if (arena->first) arena->first->used = 0;
     arena->current = arena->first;
     arena->used = 0;
+    arena->failed = false;
 }
 
 void qkv_arena_release(struct qkv_arena *arena)

@@ -146,7 +146,7 @@ static void use_kept(const struct qkv_tensor *y)
 }
 
 /* to [n] += from */
-static void add(enum qkv_dtype dtype, int64_t n, const void *from, void *to)
+static void add_numbers(enum qkv_dtype dtype, int64_t n, const void *from, void *to)
 {
     if (dtype == QKV_FLOAT32) {
         const float *restrict a = from;
@@ -207,7 +207,7 @@ static void move_rows(struct qkv_tensor *x, const struct part *part, bool save)
                 memcpy(saved, to, bytes);
                 memset(to, 0, bytes);
             } else {
-                add(x->graph->dtype, columns, saved, to);
+                add_numbers(x->graph->dtype, columns, saved, to);
             }
             saved += bytes;
         }
@@ -249,49 +249,25 @@ static bool has_few_rows(const struct qkv_tensor *x)
     return rows >= 0 && rows <= qkv_rows(x) / 2 && part_size_by_rows(x) <= gradient_size(x);
 }
 
-/* Chooses how the second graph adds the gradient of the parameter x. y: the first node whose backward adds to it, or x
- * itself if backward starts there. */
-static enum addition choose_addition(const struct qkv_tensor *x, const struct qkv_tensor *y)
-{
-    if (x == y) return STAGED;
-    if (accumulates_once(x, y)) return IN_PLACE;
-    return has_few_rows(x) ? BY_ROWS : STAGED;
-}
-
-/* Prepares the addition that was chosen for the parameter x. If backward writes to the block, the gradient of the first
- * graph must be complete there. */
-static void prepare_addition(struct qkv_tensor *x, struct part *part)
+/* Begins the addition of the gradient of the parameter x before the backward of y: the first node whose backward adds to it,
+ * or x itself if backward starts there. If backward writes to the block, the gradient of the first graph must be complete there.
+ * Called again for later nodes, it does nothing. */
+static void begin_addition(struct qkv_tensor *x, const struct qkv_tensor *y)
 {
     struct qkv_gradient_pair *pair = x->graph->pair;
     int64_t index = x->parameter->index;
-    switch (part->addition) {
-    case IN_PLACE:
-        wait_for_first(pair, index);
-        break;
-    case BY_ROWS:
-        take_stage(pair, index, part_size_by_rows(x));
-        wait_for_first(pair, index);
-        move_rows(x, part, true);
-        break;
-    case STAGED:
+    struct part *part = &pair->part[index];
+    if (part->addition != NOT_BEGUN) return;
+    part->addition = x == y ? STAGED : accumulates_once(x, y) ? IN_PLACE : has_few_rows(x) ? BY_ROWS : STAGED;
+    if (part->addition == STAGED) {
         take_stage(pair, index, gradient_size(x));
         x->gradient = part->memory;
         x->touched = false;
-        break;
-    case NOT_BEGUN:
-    case COMPLETE:
-        break;
+        return;
     }
-}
-
-/* Begins the addition of the gradient of the parameter x before the backward of y: the first node whose backward adds to it,
- * or x itself if backward starts there. Called again for later nodes, it does nothing. */
-static void begin(struct qkv_tensor *x, const struct qkv_tensor *y)
-{
-    struct part *part = &x->graph->pair->part[x->parameter->index];
-    if (part->addition != NOT_BEGUN) return;
-    part->addition = choose_addition(x, y);
-    prepare_addition(x, part);
+    if (part->addition == BY_ROWS) take_stage(pair, index, part_size_by_rows(x));
+    wait_for_first(pair, index);
+    if (part->addition == BY_ROWS) move_rows(x, part, true);
 }
 
 /* Completes the sum of both gradients of the parameter x. */
@@ -304,7 +280,7 @@ static void complete(struct qkv_tensor *x)
     if (part->addition == STAGED) {
         x->gradient = x->binding->gradients + (size_t)x->parameter->offset * pair->element_size;
         wait_for_first(pair, index);
-        if (x->touched) add(x->graph->dtype, x->count, part->memory, x->gradient);
+        if (x->touched) add_numbers(x->graph->dtype, x->count, part->memory, x->gradient);
         x->touched = true;
     }
     if (part->memory) return_stage(part);
@@ -314,9 +290,9 @@ static void complete(struct qkv_tensor *x)
 void qkv_pair_before(struct qkv_tensor *y)
 {
     if (!y->graph->pair || !y->graph->is_second) return;
-    if (is_paired(y)) begin(y, y);
+    if (is_paired(y)) begin_addition(y, y);
     for (int i = 0; i < QKV_MAX_INPUTS; i++)
-        if (is_paired(y->input[i])) begin(y->input[i], y);
+        if (is_paired(y->input[i])) begin_addition(y->input[i], y);
 }
 
 void qkv_pair_after(const struct qkv_tensor *y)

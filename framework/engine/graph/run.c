@@ -22,7 +22,7 @@ static void run_guarded(struct qkv_tensor *y, void (*function)(struct qkv_tensor
 }
 
 /* `function` is one of the op's. */
-static void run(struct qkv_tensor *y, void (*function)(struct qkv_tensor *y), bool backward)
+static void run_node(struct qkv_tensor *y, void (*function)(struct qkv_tensor *y), bool backward)
 {
     const struct qkv_graph *graph = y->graph;
     if (graph->guards_scratch)
@@ -44,7 +44,7 @@ void qkv_forward(struct qkv_graph *graph)
     qkv_note_parameters(graph);
     struct qkv_tensor *y = graph->last_run ? graph->last_run->next : graph->first;
     for (; y; y = y->next) {
-        if (y->op != QKV_OP_leaf) run(y, graph->ops[y->op]->forward, false);
+        if (y->op != QKV_OP_leaf) run_node(y, graph->ops[y->op]->forward, false);
         graph->last_run = y;
     }
 }
@@ -91,7 +91,7 @@ static void recompute_inputs(const struct qkv_tensor *x)
         struct qkv_tensor *input = x->input[i];
         if (!input || !(reads & QKV_INPUT(i)) || !input->value_slot || input->recomputed) continue;
         input->recomputed = true;
-        run(input, x->graph->ops[input->op]->recompute, false);
+        run_node(input, x->graph->ops[input->op]->recompute, false);
     }
 }
 
@@ -147,7 +147,7 @@ void qkv_backward(struct qkv_graph *graph, struct qkv_tensor *y, const double *c
         if (x->op == QKV_OP_leaf || !x->touched) continue;
         recompute_inputs(x);
         qkv_pair_before(x);
-        run(x, graph->ops[x->op]->backward, true);
+        run_node(x, graph->ops[x->op]->backward, true);
         qkv_pair_after(x);
         announce_complete(x);
     }

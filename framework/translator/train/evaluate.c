@@ -281,7 +281,7 @@ static enum qkv_status score_by_steps(struct qkv_evaluator *e, struct slot *slot
     struct rows rows = {count, qkv_arena_array(&slot->arena, count, sizeof *rows.sentence),
                         qkv_arena_array(&slot->arena, count, sizeof *rows.parent),
                         qkv_arena_array(&slot->arena, count, sizeof *rows.ids)};
-    if (!rows.sentence || !rows.parent || !rows.ids) return qkv_no_memory(&slot->error);
+    if (slot->arena.failed) return qkv_no_memory(&slot->error);
     for (int64_t i = 0; i < count; i++) {
         rows.sentence[i] = i;
         if (view->target_length[i] > longest) longest = view->target_length[i];

@@ -181,7 +181,7 @@ static enum qkv_status copy_run(struct training *training, struct qkv_error *err
     const struct qkv_safetensor **source =
         qkv_arena_zeroed(&report.arena, (size_t)(parameters->count + 1) * sizeof(void *));
     bool *has_entries = qkv_arena_zeroed(&report.arena, (size_t)(parameters->count + 1));
-    enum qkv_status status = tensors && source && has_entries ? QKV_OK : qkv_no_memory(error);
+    enum qkv_status status = report.arena.failed ? qkv_no_memory(error) : QKV_OK;
     if (!status) status = check_precision(from, error);
     for (int64_t p = 0; !status && p < old->count; p++)
         tensors[p] = (struct qkv_safetensor){old->list[p]->name, QKV_STORED_F32, old->list[p]->shape,

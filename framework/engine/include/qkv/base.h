@@ -90,6 +90,8 @@ struct qkv_arena {
     struct qkv_arena_chunk *first, *current;
     size_t used; /* bytes allocated since the last reset */
     size_t peak; /* most bytes ever allocated between two resets */
+    bool
+        failed; /* memory ran out for an allocation since the last reset: one check is enough after several of them */
 };
 
 /* Allocates `size` bytes, not zeroed, aligned to 64 bytes. NULL when memory runs out. Size 0 gives a valid pointer. */
