@@ -282,7 +282,7 @@ static void close_all(struct alignment *a)
     qkv_arena_release(&a->texts);
 }
 
-static int run(int operands, char **operand)
+static int run_align(int operands, char **operand)
 {
     static struct alignment a;
     struct qkv_error error = {""};
@@ -354,5 +354,5 @@ const struct command command_align = {
         COMMAND_OPTIONS_LINKS(&links_options, "score the links: error rate, precision, recall"),
         COMMAND_OPTION_CHECKPOINT(&checkpoint), COMMAND_OPTION_THREADS(&threads),
         {"json", 0, NULL, OPTION_FLAG, &json, "print the scores as one JSON object; needs --output"}),
-    .run = run,
+    .run = run_align,
 };

@@ -184,7 +184,7 @@ static enum qkv_status select_kinds(struct viewer *v, const struct qkv_format *f
     return QKV_OK;
 }
 
-static int run(int operands, char **operand)
+static int run_attention(int operands, char **operand)
 {
     struct viewer v = {0};
     struct output output;
@@ -245,5 +245,5 @@ const struct command command_attention = {
         {"words", 0, NULL, OPTION_FLAG, &words,
          "merge the tokens of each word, such as pieces of byte-pair encoding: columns are summed, rows "
          "averaged"}),
-    .run = run,
+    .run = run_attention,
 };

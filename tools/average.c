@@ -21,7 +21,7 @@ static enum qkv_status check_name(const char *run_path, const char *name, struct
     return status;
 }
 
-static int run(int operands, char **operand)
+static int run_average(int operands, char **operand)
 {
     (void)operands;
     if (!last == !best)
@@ -65,5 +65,5 @@ const struct command command_average = {
         {"output", 'o', "NAME", OPTION_TEXT, &output,
          "name of the checkpoint in the run (default: average, but not in a run with testing.average); "
          "an existing one is replaced"}),
-    .run = run,
+    .run = run_average,
 };

@@ -60,7 +60,7 @@ static void write_line(struct completion *c, bool is_complete)
 }
 
 /* Adds a token; NULL: a line end. */
-static void add(struct completion *c, const char *token)
+static void add_token(struct completion *c, const char *token)
 {
     if (token) {
         c->has_failed = c->has_failed || c->count == c->room;
@@ -78,7 +78,7 @@ static void add(struct completion *c, const char *token)
 static void add_id(void *context, int32_t id)
 {
     struct completion *c = context;
-    add(c, id == QKV_END ? NULL : qkv_vocabulary_token(&c->run->target, id));
+    add_token(c, id == QKV_END ? NULL : qkv_vocabulary_token(&c->run->target, id));
 }
 
 /* ---- the prompt ---- */
@@ -158,11 +158,11 @@ static void write_one(void *context, int index)
     options.context = &c;
     c.room = prompt->count + options.max_length;
     c.tokens = malloc((size_t)(c.room + 1) * sizeof *c.tokens);
-    for (int64_t i = 0; c.tokens && i < prompt->count; i++) add(&c, prompt->tokens[i]);
+    for (int64_t i = 0; c.tokens && i < prompt->count; i++) add_token(&c, prompt->tokens[i]);
     w->status[index] =
         c.tokens ? qkv_complete(&options, (struct qkv_ids){prompt->count, prompt->ids}, &w->error[index])
                  : qkv_no_memory(&w->error[index]);
-    if (!w->status[index] && c.count) add(&c, NULL);
+    if (!w->status[index] && c.count) add_token(&c, NULL);
     if (!w->status[index] && (c.has_failed || c.text->failed))
         w->status[index] = qkv_no_memory(&w->error[index]);
     free(c.tokens);
@@ -225,7 +225,7 @@ static enum qkv_status complete(const struct qkv_run *run, const char *text, str
     return status;
 }
 
-static int run(int operands, char **operand)
+static int run_complete(int operands, char **operand)
 {
     struct qkv_run opened = {0};
     struct qkv_error error = {""};
@@ -265,5 +265,5 @@ const struct command command_complete = {
         COMMAND_OPTION_WITH(&with), COMMAND_OPTION_THREADS(&threads), COMMAND_OPTION_CHECKPOINT(&checkpoint),
         COMMAND_OPTION_PRECISION(&precision),
         {"quiet", 'q', NULL, OPTION_FLAG, &quiet, "do not warn about unknown words"}),
-    .run = run,
+    .run = run_complete,
 };

@@ -149,7 +149,7 @@ static int finish(enum qkv_status status)
 static struct option_list settings;
 static bool full, reference;
 
-static int run(int operands, char **operand)
+static int run_config(int operands, char **operand)
 {
     if (reference && operands) return print_error("--reference takes no CONFIG");
     if (reference) return finish(qkv_config_write_reference(stdout));
@@ -177,5 +177,5 @@ const struct command command_config = {
                         "print every key, not only those that differ from their defaults"},
                        {"reference", 'r', NULL, OPTION_FLAG, &reference,
                         "print the table of all keys, in Markdown; no CONFIG"}),
-    .run = run,
+    .run = run_config,
 };

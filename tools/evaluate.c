@@ -428,7 +428,7 @@ static int check_options(const char *text)
     return QKV_OK;
 }
 
-static int run(int operands, char **operand)
+static int run_evaluate(int operands, char **operand)
 {
     struct evaluation e = {0};
     struct qkv_error error = {""};
@@ -505,6 +505,6 @@ const struct command command_evaluate = {
         {"no-translation", 0, NULL, OPTION_FLAG, &no_translation,
          "only loss, perplexity and token accuracy, which need no translations"},
         COMMAND_OPTION_CHECKPOINT(&checkpoint), COMMAND_OPTION_THREADS(&threads), COMMAND_OPTION_JSON(&json)),
-    .run = run,
+    .run = run_evaluate,
     .is_divided = true,
 };

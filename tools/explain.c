@@ -178,7 +178,7 @@ static int explain(struct request *r, int operands, char **operand)
 
 static struct request request;
 
-static int run(int operands, char **operand)
+static int run_explain(int operands, char **operand)
 {
     if (request.reference && operands) return print_error("--reference takes no operand");
     if (request.reference) return (int)qkv_scene_write_reference(stdout);
@@ -231,5 +231,5 @@ const struct command command_explain = {
         {"words", 0, NULL, OPTION_FLAG, &request.words,
          "run: also show weights between words: summed over the tokens of a key word, mean over those of "
          "a query word"}),
-    .run = run,
+    .run = run_explain,
 };

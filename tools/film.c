@@ -127,7 +127,7 @@ static enum qkv_status make_film(struct film *film, char **operand, struct qkv_e
     return status ? status : write_film(film, error);
 }
 
-static int run(int operands, char **operand)
+static int run_film(int operands, char **operand)
 {
     struct film film = {.layer = QKV_ATTENTION_EACH, .head = QKV_ATTENTION_BEST};
     enum qkv_attention_kind chosen = QKV_ATTENTION_CROSS;
@@ -180,5 +180,5 @@ const struct command command_film = {
                 COMMAND_OPTION_CHECKPOINT(&pair_options.checkpoint),
                 {"quiet", 'q', NULL, OPTION_FLAG, &pair_options.quiet,
                  "do not print the translation nor the name of the file, nor warn about unknown words"}),
-    .run = run,
+    .run = run_film,
 };

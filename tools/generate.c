@@ -120,7 +120,7 @@ static struct options options = {
     NULL,      NULL,      false,     false,    42, {NOT_GIVEN, NOT_GIVEN, NOT_GIVEN},
     NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN};
 
-static int run(int operands, char **operand)
+static int run_generate(int operands, char **operand)
 {
     int task = 0;
     (void)operands;
@@ -189,5 +189,5 @@ const struct command command_generate = {
                  "the same of dev and test (default: --longest plus 5; en_es: --longest)", 1, 10000},
                 {"lexicon", 0, "FILE", OPTION_TEXT, &options.lexicon,
                  "words of en_es (default: datasets/en_es/lexicon.txt)", .completes = VALUE_FILE}),
-    .run = run,
+    .run = run_generate,
 };

@@ -678,7 +678,7 @@ static int check_request(struct request *request, int configs)
 
 static struct request request = {.sample = -1, .seed = 1, .sentences = 4, .tolerance = QKV_CHECK_TOLERANCE};
 
-static int run(int operands, char **operand)
+static int run_gradcheck(int operands, char **operand)
 {
     int code = check_request(&request, operands);
     if (code) return code;
@@ -729,5 +729,5 @@ const struct command command_gradcheck = {
         COMMAND_OPTION_JSON(&request.json),
         {"quiet", 'q', NULL, OPTION_FLAG, &request.quiet, "print failures and the summary only"},
         {"verbose", 'v', NULL, OPTION_FLAG, &request.verbose, "with --all: print every check"}),
-    .run = run,
+    .run = run_gradcheck,
 };

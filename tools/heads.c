@@ -222,7 +222,7 @@ static int check_sort(void)
     return QKV_OK;
 }
 
-static int run(int operands, char **operand)
+static int run_heads(int operands, char **operand)
 {
     struct heads h = {.test = operand[1]};
     struct qkv_error error = {""};
@@ -293,5 +293,5 @@ const struct command command_heads = {
          "do not measure BLEU, for which all pairs are translated once without each head"},
         COMMAND_OPTION_BEAM(&beam), COMMAND_OPTION_CHECKPOINT(&checkpoint), COMMAND_OPTION_THREADS(&threads),
         {"quiet", 'q', NULL, OPTION_FLAG, &quiet, "show no progress"}),
-    .run = run,
+    .run = run_heads,
 };

@@ -359,7 +359,7 @@ static void print_vocabulary(const struct qkv_run *run, bool as_json)
 static const char *checkpoint;
 static bool json, vocabulary;
 
-static int run(int operands, char **operand)
+static int run_inspect(int operands, char **operand)
 {
     struct inspection inspection = {0};
     struct qkv_error error = {""};
@@ -388,5 +388,5 @@ const struct command command_inspect = {
     .options = OPTIONS({"vocabulary", 0, NULL, OPTION_FLAG, &vocabulary,
                         "list the known words of both languages: source or target, a tab, a word"},
                        COMMAND_OPTION_CHECKPOINT(&checkpoint), COMMAND_OPTION_JSON(&json)),
-    .run = run,
+    .run = run_inspect,
 };

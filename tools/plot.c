@@ -381,7 +381,7 @@ static enum qkv_status draw(struct plot *plot, int count, char **paths, struct q
     return status;
 }
 
-static int run(int operands, char **operand)
+static int run_plot(int operands, char **operand)
 {
     struct qkv_error error = {""};
     struct plot *plot = required(calloc(1, sizeof *plot));
@@ -414,5 +414,5 @@ const struct command command_plot = {
          "charts, with commas between: {choices} (default: all in a picture, loss and bleu in the "
          "terminal)",
          .choices = panel_name}),
-    .run = run,
+    .run = run_plot,
 };

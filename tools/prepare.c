@@ -35,7 +35,7 @@ static bool may_write(void)
     return false;
 }
 
-static int run(int operands, char **operand)
+static int run_prepare(int operands, char **operand)
 {
     (void)operands;
     if (!output) return print_usage_error(&command_prepare, "-o FILE is missing");
@@ -82,5 +82,5 @@ const struct command command_prepare = {
                  "use the vocabularies and merges of another run, as `train --from` does (training.from)"},
                 {"overwrite", 0, NULL, OPTION_FLAG, &overwrite, "replace an existing file"},
                 COMMAND_OPTION_SETTINGS(&settings)),
-    .run = run,
+    .run = run_prepare,
 };

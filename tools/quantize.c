@@ -5,7 +5,7 @@
 static const char *checkpoint, *output;
 static bool overwrite;
 
-static int run(int operands, char **operand)
+static int run_quantize(int operands, char **operand)
 {
     (void)operands;
     struct qkv_error error = {""};
@@ -33,5 +33,5 @@ const struct command command_quantize = {
          "the folder of the new run, which must not exist or be empty", .completes = VALUE_FOLDER},
         {"overwrite", 0, NULL, OPTION_FLAG, &overwrite, "replace an existing folder of a quantised run"},
         COMMAND_OPTION_CHECKPOINT(&checkpoint)),
-    .run = run,
+    .run = run_quantize,
 };

@@ -326,7 +326,7 @@ static int check_options(char **operand)
     return QKV_OK;
 }
 
-static int run(int operands, char **operand)
+static int run_score(int operands, char **operand)
 {
     (void)operands;
     struct texts texts = {.systems = 0};
@@ -377,5 +377,5 @@ const struct command command_score = {
          1, 1000000},
         {"seed", 0, "N", OPTION_INTEGER, &seed, "seed of the samples (default: 12345)", 0, 4294967295.0},
         COMMAND_OPTION_JSON(&json)),
-    .run = run,
+    .run = run_score,
 };

@@ -612,7 +612,7 @@ static int sweep_all(struct sweep *sweep, int configs, char **config, struct qkv
     return status ? conclude(status, error) : finish(sweep);
 }
 
-static int run(int operands, char **operand)
+static int run_sweep(int operands, char **operand)
 {
     struct qkv_error error = {""};
     struct sweep sweep = {.folder = folder, .quiet = quiet};
@@ -653,5 +653,5 @@ const struct command command_sweep = {
                 {"threads", 'j', "N", OPTION_INTEGER, &threads,
                  "number of threads of all runs together (default: one per processor)", 1, 1024},
                 {"quiet", 'q', NULL, OPTION_FLAG, &quiet, "print errors and the table only"}),
-    .run = run,
+    .run = run_sweep,
 };

@@ -50,7 +50,7 @@ static enum qkv_status tokenize(struct qkv_lines *lines, struct qkv_sentence *se
     return status;
 }
 
-static int run(int operands, char **operand)
+static int run_tokenize(int operands, char **operand)
 {
     struct qkv_run opened = {0};
     struct qkv_error error = {""};
@@ -83,5 +83,5 @@ const struct command command_tokenize = {
     .options = OPTIONS({"side", 0, "SIDE", OPTION_CHOICE, &side,
                         "language of the lines: {choices} (default: src)", .choices = side_name},
                        {"quiet", 'q', NULL, OPTION_FLAG, &quiet, "do not warn about unknown words"}),
-    .run = run,
+    .run = run_tokenize,
 };

@@ -68,7 +68,7 @@ void help_text_overview(FILE *file)
 
 static const char *format = "text";
 
-static int run(int operands, char **operand)
+static int run_help(int operands, char **operand)
 {
     const struct format *chosen = FORMATS;
     while (strcmp(format, chosen->name) != 0) chosen++;
@@ -97,5 +97,5 @@ const struct command command_help = {
                           .choices = command_name}),
     .options = OPTIONS({"format", 'f', "FORMAT", OPTION_CHOICE, &format, "{choices} (default: text)",
                         .choices = format_name}),
-    .run = run,
+    .run = run_help,
 };

@@ -29,7 +29,7 @@ static void print_version(const struct qkv_kernel_names *kernels)
            kernels->is_float32_by_blas ? "float32 and float64" : "float64", kernels->blas_config);
 }
 
-static int run(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     char help[] = "help", *help_arguments[] = {help, NULL};
     const char *name = argc > 1 ? argv[1] : NULL;
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
     json_need_memory();
     end_by_signal_handle();
     signal(SIGXFSZ, SIG_IGN); /* writing beyond the file size limit then fails with an error */
-    int code = run(argc, argv);
+    int code = run_command(argc, argv);
     int failure = output_failure();
     if (!failure || code == QKV_INVALID) return code; /* an error message has been printed */
     return print_error("<stdout>: cannot be written: %s", failure > 0 ? strerror(failure) : "a write failed");

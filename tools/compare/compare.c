@@ -160,8 +160,8 @@ static enum qkv_status add_to_run(struct comparison *c, const char *path, const 
 
 /* Adds an evaluation, which the comparison then owns, and returns its run; NULL with a message. `folder`: of the run, or
  * NULL. */
-static struct compared_run *add(struct comparison *c, const char *path, cJSON *file, const char *folder,
-                                struct qkv_error *error)
+static struct compared_run *add_run(struct comparison *c, const char *path, cJSON *file, const char *folder,
+                                    struct qkv_error *error)
 {
     if (c->files == MAX_RUNS * MAX_TESTS) {
         cJSON_Delete(file);
@@ -191,7 +191,7 @@ static enum qkv_status read_evaluation(struct comparison *c, const char *path, s
     const char *checkpoint = text_of(file, "checkpoint"),
                *slash = checkpoint ? strrchr(checkpoint, '/') : NULL,
                *folder = slash ? TEXT_IN(&c->arena, "%.*s", (int)(slash - checkpoint), checkpoint) : NULL;
-    return add(c, path, file, folder, error) ? QKV_OK : QKV_INVALID;
+    return add_run(c, path, file, folder, error) ? QKV_OK : QKV_INVALID;
 }
 
 /* ---- run folders ---- */
@@ -256,7 +256,7 @@ static enum qkv_status read_run(struct comparison *c, const char *path, struct q
     cJSON *object = status ? NULL : recorded_scores(c, &recorded, &facts);
     qkv_training_log_release(&recorded.log);
     if (status) return status;
-    struct compared_run *run = add(c, path, object, path, error);
+    struct compared_run *run = add_run(c, path, object, path, error);
     if (!run) return QKV_INVALID;
     run->is_unmeasured = run->is_unmeasured || facts.is_quantised;
     return QKV_OK;
@@ -535,7 +535,7 @@ static enum qkv_status compare(struct comparison *c, int count, char **paths,
 
 static struct option_list outputs;
 
-static int run(int operands, char **operand)
+static int run_compare(int operands, char **operand)
 {
     static struct comparison comparison; /* large */
     for (int i = 0; i < outputs.count; i++)
@@ -570,5 +570,5 @@ const struct command command_compare = {
     .options = OPTIONS({"output", 'o', "FILE", OPTION_LIST, &outputs,
                         "write the table (.md .tsv .json .txt) or the chart (.svg .png); may be repeated",
                         .completes = VALUE_FILE}),
-    .run = run,
+    .run = run_compare,
 };

@@ -273,7 +273,7 @@ static enum qkv_status make_all(struct init *init, const struct qkv_pairs_reques
     return QKV_OK;
 }
 
-static int run(int operands, char **operand)
+static int run_init(int operands, char **operand)
 {
     bool has_prefix = operands == 1 && strcmp(operand[0], "-") != 0 && !qkv_path_exists(operand[0]);
     if (read_language("--src", &options.lang[0], has_prefix) ||
@@ -370,5 +370,5 @@ const struct command command_init = {
         {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace existing files"},
         COMMAND_OPTION_THREADS(&options.threads),
         {"quiet", 'q', NULL, OPTION_FLAG, &options.quiet, "print errors only"}),
-    .run = run,
+    .run = run_init,
 };

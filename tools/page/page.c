@@ -119,7 +119,7 @@ static enum qkv_status add_run(struct page *page, const char *path, struct qkv_e
 
 /* ---- scenes ---- */
 
-static bool add(void *block, void *bytes, size_t size)
+static bool add_bytes(void *block, void *bytes, size_t size)
 {
     return fwrite(bytes, 1, size, block) == size;
 }
@@ -178,7 +178,7 @@ static enum qkv_status add_scene(FILE *block, cJSON *list, const char *path, con
     JSON_TEXTS(object, {"file", file}, {"name", *scene.name ? scene.name : file}, {"about", scene.about});
     JSON_NUMBERS(object, {"seed", (double)scene.random.seed});
     cJSON_AddBoolToObject(object, "isRandom", is_random);
-    if (!qkv_scene_pass(&scene, add, block, arena)) required(NULL);
+    if (!qkv_scene_pass(&scene, add_bytes, block, arena)) required(NULL);
     return QKV_OK;
 }
 
@@ -195,7 +195,7 @@ static enum qkv_status add_scenes(struct page *page, int count, char **files, st
     enum qkv_status status = QKV_OK;
     int64_t total = count;
     while (!count && page_scene(total)) total++;
-    add(block, &total, sizeof total);
+    add_bytes(block, &total, sizeof total);
     for (int64_t i = 0; !status && i < total; i++) {
         const struct page_scene built_in = count ? (struct page_scene){files[i], NULL, NULL} : *page_scene(i);
         status = add_scene(block, list, built_in.file, built_in.text, built_in.tutorial, &arena, error);
@@ -242,7 +242,7 @@ static bool is_html(const char *path)
     return format && !strcmp(format->name, "html");
 }
 
-static int run(int operands, char **operand)
+static int run_page(int operands, char **operand)
 {
     if (!page_is_built())
         return print_error(
@@ -311,5 +311,5 @@ const struct command command_page = {
          "use at most the first N pairs (default: 100); all are translated once for each head", 1, 100000},
         COMMAND_OPTIONS_LINKS(&options.links, "measure the alignment of cross attention"),
         COMMAND_OPTION_THREADS(&options.threads)),
-    .run = run,
+    .run = run_page,
 };

@@ -52,7 +52,7 @@ static enum qkv_status compare_vocabularies(const struct qkv_run *run, const str
 }
 
 /* path: of the run; NULL: the first. */
-static void add(struct ensemble *ensemble, const struct qkv_model *model, const char *path)
+static void add_model(struct ensemble *ensemble, const struct qkv_model *model, const char *path)
 {
     int64_t source = qkv_stack_max_length(&model->config.encoder),
             target = qkv_stack_max_length(&model->config.decoder);
@@ -72,12 +72,12 @@ enum qkv_status ensemble_open(struct ensemble *ensemble, const struct qkv_run *f
     ensemble->others = required(calloc(count + 1, sizeof *ensemble->others));
     ensemble->model = required(calloc(count + 1, sizeof(const struct qkv_model *)));
     ensemble->models.models = ensemble->model;
-    add(ensemble, first->model, NULL);
+    add_model(ensemble, first->model, NULL);
     for (int i = 0; i < with->count; i++) {
         struct qkv_run *run = &ensemble->others[i];
         enum qkv_status status = qkv_run_open(run, with->value[i], NULL, QKV_FLOAT32, error);
         if (status) return status;
-        add(ensemble, run->model, with->value[i]); /* from here on, ensemble_close releases it */
+        add_model(ensemble, run->model, with->value[i]); /* from here on, ensemble_close releases it */
         if (run->config.data.text != first->config.data.text)
             return qkv_error_set(error, "%s: data.text is %s, but of %s it is %s", run->path,
                                  qkv_text_form_name(run->config.data.text), first->path,

@@ -63,7 +63,7 @@ static enum qkv_status train(struct qkv_config *config, const char *path)
     return status;
 }
 
-static int run(int operands, char **operand)
+static int run_train(int operands, char **operand)
 {
     (void)operands;
     struct qkv_arena arena = {0};
@@ -116,7 +116,7 @@ const struct command command_train = {
          "(training.from)"},
         COMMAND_OPTION_THREADS(&threads),
         {"quiet", 'q', NULL, OPTION_FLAG, &view.quiet, "print errors only"}),
-    .run = run,
+    .run = run_train,
     .writes_run = true,
     .is_divided = true,
 };

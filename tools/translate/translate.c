@@ -498,7 +498,7 @@ static enum qkv_status lead(struct translator *t, const char *path, struct qkv_e
     return status;
 }
 
-static int run(int operands, char **operand)
+static int run_translate(int operands, char **operand)
 {
     struct translator t = {.options = options};
     struct qkv_error error = {""};
@@ -562,6 +562,6 @@ const struct command command_translate = {
         COMMAND_OPTION_THREADS(&options.threads), COMMAND_OPTION_CHECKPOINT(&checkpoint),
         {"quiet", 'q', NULL, OPTION_FLAG, &options.quiet,
          "do not warn about unknown words, tabs, or translations at the limit of their length"}),
-    .run = run,
+    .run = run_translate,
     .is_divided = true,
 };

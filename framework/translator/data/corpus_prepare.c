@@ -215,8 +215,8 @@ static enum qkv_status map(struct writing *writing, uint64_t size, struct qkv_er
 }
 
 /* Appends bytes to a section. */
-static enum qkv_status add(struct writing *writing, int number, const void *bytes, size_t size,
-                           struct qkv_error *error)
+static enum qkv_status add_part(struct writing *writing, int number, const void *bytes, size_t size,
+                                struct qkv_error *error)
 {
     const struct qkv_prepared_section *section = &writing->header.section[number];
     if (size > section->size - writing->written[number]) return has_changed(writing, error);
@@ -235,9 +235,9 @@ static enum qkv_status add_sentence(struct writing *writing, int side, const str
     }
     writing->checksum[side] = qkv_ids_checksum(writing->checksum[side], writing->ids, tokens->count);
     size_t bytes = (size_t)tokens->count * sizeof *writing->ids;
-    if (add(writing, QKV_PREPARED_IDS + side, writing->ids, bytes, error)) return QKV_INVALID;
+    if (add_part(writing, QKV_PREPARED_IDS + side, writing->ids, bytes, error)) return QKV_INVALID;
     int64_t end = (int64_t)(writing->written[QKV_PREPARED_IDS + side] / sizeof *writing->ids);
-    return add(writing, QKV_PREPARED_STARTS + side, &end, sizeof end, error);
+    return add_part(writing, QKV_PREPARED_STARTS + side, &end, sizeof end, error);
 }
 
 /* The second pass. */
@@ -250,11 +250,11 @@ static enum qkv_status add_pairs(struct writing *writing, struct qkv_error *erro
                                      .options = {.drop_long = true},
                                      .config = {&data->src, &data->trg}};
     bool found = true;
-    enum qkv_status status = add(writing, QKV_PREPARED_STARTS, &first, sizeof first, error);
-    if (!status) status = add(writing, QKV_PREPARED_STARTS + 1, &first, sizeof first, error);
+    enum qkv_status status = add_part(writing, QKV_PREPARED_STARTS, &first, sizeof first, error);
+    if (!status) status = add_part(writing, QKV_PREPARED_STARTS + 1, &first, sizeof first, error);
     while (!status && !(status = qkv_parallel_text_next(&text, &found, error)) && found) {
         int64_t line = text.pairs.source.number;
-        status = add(writing, QKV_PREPARED_LINES, &line, sizeof line, error);
+        status = add_part(writing, QKV_PREPARED_LINES, &line, sizeof line, error);
         for (int side = 0; side < 2 && !status; side++)
             status = add_sentence(writing, side, &text.tokens[side], error);
     }
@@ -278,7 +278,7 @@ static enum qkv_status write_sections(struct writing *writing, struct qkv_error 
     const uint64_t size = qkv_prepared_lay_out(header);
     if (!status) status = map(writing, size, error);
     for (int i = 0; i < QKV_PREPARED_LINES; i++) {
-        if (!status) status = add(writing, i, text[i], header->section[i].size, error);
+        if (!status) status = add_part(writing, i, text[i], header->section[i].size, error);
         free(text[i]);
     }
     if (!status) status = add_pairs(writing, error);

@@ -51,7 +51,7 @@ static struct entry *sorted(const struct qkv_types *sum, int64_t minimum, int64_
     return entries;
 }
 
-static bool add(struct qkv_vocabulary *vocabulary, const char *token, int64_t frequency)
+static bool add_token(struct qkv_vocabulary *vocabulary, const char *token, int64_t frequency)
 {
     if (qkv_types_add(&vocabulary->types, token, frequency) < 0) return false;
     vocabulary->size = (int32_t)vocabulary->types.size;
@@ -72,8 +72,9 @@ enum qkv_status qkv_vocabulary_build(struct qkv_vocabulary *vocabulary, int64_t 
     struct entry *entries = done ? sorted(&sum, minimum, &kept) : NULL;
     done = entries != NULL;
     if (limit > 0 && kept > limit) kept = limit;
-    for (int i = 0; i < QKV_SPECIALS && done; i++) done = add(vocabulary, specials[i], 0);
-    for (int64_t i = 0; i < kept && done; i++) done = add(vocabulary, entries[i].token, entries[i].frequency);
+    for (int i = 0; i < QKV_SPECIALS && done; i++) done = add_token(vocabulary, specials[i], 0);
+    for (int64_t i = 0; i < kept && done; i++)
+        done = add_token(vocabulary, entries[i].token, entries[i].frequency);
     free(entries);
     qkv_types_release(&sum);
     if (done) return QKV_OK;
@@ -169,7 +170,7 @@ static enum qkv_status add_line(void *made, const struct qkv_lines *lines, struc
     int32_t before = qkv_types_find(&vocabulary->types, token);
     if (before >= 0)
         return qkv_error_set(error, "%s:%lld: \"%s\" repeats line %d", path, number, token, before + 1);
-    return add(vocabulary, token, 0) ? QKV_OK : qkv_no_memory(error);
+    return add_token(vocabulary, token, 0) ? QKV_OK : qkv_no_memory(error);
 }
 
 enum qkv_status qkv_vocabulary_read(struct qkv_vocabulary *vocabulary, struct qkv_file_part part,

@@ -93,7 +93,7 @@ struct png {
 };
 
 /* Reduces the scale, down to a tenth, if the picture would be too large. */
-static bool begin(struct canvas *canvas, double width, double height)
+static bool begin_png(struct canvas *canvas, double width, double height)
 {
     struct png *png = (struct png *)canvas;
     const struct cairo_library *call = png->call;
@@ -233,7 +233,7 @@ enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double sc
         return qkv_error_set(error, "the scale of a png is %g, but must be at most %g", scale, LARGEST_SCALE);
     const struct cairo_library *call = cairo_library(error);
     struct png png = {
-        .canvas = {begin, rectangle, runs, path, text}, .call = call, .scale = scale, .missing = missing};
+        .canvas = {begin_png, rectangle, runs, path, text}, .call = call, .scale = scale, .missing = missing};
     if (!call) return QKV_INVALID;
     bool drawn = draw(picture, &png.canvas);
     if (drawn && call->cairo_surface_write_to_png_stream(png.surface, append, out) != CAIRO_STATUS_SUCCESS)

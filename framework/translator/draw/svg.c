@@ -29,7 +29,7 @@ static void put(struct canvas *canvas, const char *format, ...)
     va_end(values);
 }
 
-static bool begin(struct canvas *canvas, double width, double height)
+static bool begin_svg(struct canvas *canvas, double width, double height)
 {
     put(canvas,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"@\" height=\"@\" viewBox=\"0 0 @ @\" "
@@ -107,7 +107,7 @@ static void path(struct canvas *canvas, const double *points, int64_t count, con
 
 void qkv_svg_draw(draw_function *draw, const void *picture, struct bytes *out)
 {
-    struct svg svg = {.canvas = {begin, rectangle, runs, path, text}, .out = out};
+    struct svg svg = {.canvas = {begin_svg, rectangle, runs, path, text}, .out = out};
     if (!draw(picture, &svg.canvas)) out->failed = true;
     put(&svg.canvas, "</svg>\n");
 }

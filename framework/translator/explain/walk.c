@@ -57,8 +57,8 @@ struct qkv_tensor *qkv_walk_constant(struct walk *walk, struct qkv_matrix matrix
 
 /* ---- adding steps ---- */
 
-static struct qkv_step *add(struct walk *walk, const char *name, const char *title, const char *formula,
-                            struct layout layout)
+static struct qkv_step *add_step(struct walk *walk, const char *name, const char *title, const char *formula,
+                                 struct layout layout)
 {
     QKV_BUG(walk->count == WALK_MAX_STEPS, "a walk has more than %d steps", WALK_MAX_STEPS);
     walk->pending[walk->count] = (struct pending){.side_by_side = layout.side_by_side};
@@ -85,7 +85,7 @@ struct qkv_step *qkv_walk_add_tensor(struct walk *walk, const char *name, const 
     int64_t heads = layout.heads ? layout.heads : 1;
     if (tensor && !layout.columns.count && layout.rows.count)
         layout.columns.count = qkv_tensor_count(tensor) / (layout.rows.count * heads);
-    struct qkv_step *step = add(walk, name, title, formula, layout);
+    struct qkv_step *step = add_step(walk, name, title, formula, layout);
     walk->pending[walk->count - 1].tensor = tensor;
     return step;
 }
@@ -105,7 +105,7 @@ static const double *split_heads(struct walk *walk, const struct qkv_step *step,
 struct qkv_step *qkv_walk_add_values(struct walk *walk, const char *name, const char *title,
                                      const char *formula, struct layout layout, const double *values)
 {
-    struct qkv_step *step = add(walk, name, title, formula, layout);
+    struct qkv_step *step = add_step(walk, name, title, formula, layout);
     step->values = layout.side_by_side ? split_heads(walk, step, values) : values;
     return step;
 }

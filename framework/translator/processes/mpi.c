@@ -260,8 +260,8 @@ static int part_of(size_t size, size_t done)
 }
 
 /* Begins to send a message to another process, or to receive one from it. */
-static enum qkv_status begin(struct mpi_processes *mpi, bool sends, int peer, void *data, int size,
-                             MPI_Request *request, struct qkv_error *error)
+static enum qkv_status begin_message(struct mpi_processes *mpi, bool sends, int peer, void *data, int size,
+                                     MPI_Request *request, struct qkv_error *error)
 {
     const struct mpi_library *call = &mpi->call;
     if (mpi->base.is_broken) return qkv_error_set(error, "another process has ended");
@@ -278,7 +278,7 @@ static enum qkv_status transfer(struct mpi_processes *mpi, bool sends, int peer,
 {
     for (size_t done = 0; done < size; done += MESSAGE) {
         MPI_Request request;
-        if (begin(mpi, sends, peer, (char *)data + done, part_of(size, done), &request, error) ||
+        if (begin_message(mpi, sends, peer, (char *)data + done, part_of(size, done), &request, error) ||
             wait_for(mpi, &request, error))
             return QKV_INVALID;
     }
@@ -331,7 +331,7 @@ static enum qkv_status pass_on(struct mpi_processes *mpi, const struct slices *s
     int length;
     char *slice = slice_of(slices, i, &length);
     for (int to = 1; to < mpi->base.count; to++)
-        if (to != mpi->base.rank && begin(mpi, true, to, slice, length, request + to, error))
+        if (to != mpi->base.rank && begin_message(mpi, true, to, slice, length, request + to, error))
             return QKV_INVALID;
     return QKV_OK;
 }
@@ -346,13 +346,13 @@ static enum qkv_status broadcast_slices(struct mpi_processes *mpi, const struct 
     for (int i = 0; i < 2 * count; i++) sent[i] = mpi->call.request_null;
     for (int i = 1; rank == 0 && i < count; i++) {
         char *slice = slice_of(slices, i, &length);
-        if (begin(mpi, true, i, slice, length, &received[i], error)) return QKV_INVALID;
+        if (begin_message(mpi, true, i, slice, length, &received[i], error)) return QKV_INVALID;
     }
     for (int i = -1; rank > 0 && i < count; i++) { /* its own slice comes first */
         if (i == rank) continue;
         int from = i < 0 ? 0 : i, slice_index = i < 0 ? rank : i;
         char *slice = slice_of(slices, slice_index, &length);
-        if (begin(mpi, false, from, slice, length, &received[slice_index], error)) return QKV_INVALID;
+        if (begin_message(mpi, false, from, slice, length, &received[slice_index], error)) return QKV_INVALID;
     }
     if (rank > 0 && wait_for(mpi, &received[rank], error)) return QKV_INVALID;
     if (pass_on(mpi, slices, rank, sent, error)) return QKV_INVALID;

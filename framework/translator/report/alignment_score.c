@@ -34,8 +34,8 @@ static enum qkv_status select_maps(const struct qkv_attention_report *report, st
 }
 
 /* Allocates the results, at the first sentence. */
-static enum qkv_status begin(struct qkv_alignment_score *score, const struct qkv_attention_map *maps,
-                             int64_t count, struct qkv_error *error)
+static enum qkv_status begin_score(struct qkv_alignment_score *score, const struct qkv_attention_map *maps,
+                                   int64_t count, struct qkv_error *error)
 {
     int64_t results = SCORED_DRAWINGS * QKV_READINGS * count;
     score->results = calloc((size_t)results, sizeof *score->results);
@@ -50,14 +50,15 @@ static enum qkv_status begin(struct qkv_alignment_score *score, const struct qkv
     return QKV_OK;
 }
 
-static enum qkv_status add(struct qkv_alignment_score *score, const struct qkv_attention_report *report,
-                           struct qkv_attention_words words, const struct qkv_alignment *gold,
-                           struct qkv_arena *arena, struct qkv_error *error)
+static enum qkv_status add_report(struct qkv_alignment_score *score,
+                                  const struct qkv_attention_report *report, struct qkv_attention_words words,
+                                  const struct qkv_alignment *gold, struct qkv_arena *arena,
+                                  struct qkv_error *error)
 {
     struct qkv_attention_map *maps;
     int64_t count;
     if (qkv_report_check_tokens(report, error) || select_maps(report, arena, &maps, &count, error) ||
-        (!score->results && begin(score, maps, count, error)))
+        (!score->results && begin_score(score, maps, count, error)))
         return QKV_INVALID;
     if (score->count != SCORED_DRAWINGS * QKV_READINGS * count)
         return qkv_error_set(error, "the attention reports of one score differ in layers or heads");
@@ -81,7 +82,7 @@ enum qkv_status qkv_alignment_score_add(struct qkv_alignment_score *score,
                                         struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
-    enum qkv_status status = add(score, report, words, gold, &arena, error);
+    enum qkv_status status = add_report(score, report, words, gold, &arena, error);
     qkv_arena_release(&arena);
     return status;
 }

@@ -28,7 +28,7 @@ struct head_sums {
     struct qkv_alignment_result counted[QKV_READINGS];
 };
 
-static void add(struct head_sums *sums, enum qkv_head_measure measure, double value)
+static void add_measured(struct head_sums *sums, enum qkv_head_measure measure, double value)
 {
     sums->sum[measure] += value;
     sums->rows[measure]++;
@@ -84,7 +84,7 @@ static void add_copied(const struct labeled_map *labels, const double *row, doub
         share += row[c] / total;
         found = true;
     }
-    if (found) add(sums, QKV_HEAD_COPIED, share);
+    if (found) add_measured(sums, QKV_HEAD_COPIED, share);
 }
 
 static void add_row(const struct labeled_map *labels, int64_t r, struct head_sums *sums)
@@ -95,12 +95,12 @@ static void add_row(const struct labeled_map *labels, int64_t r, struct head_sum
     if (!(total > 0)) return;
     for (int64_t c = 0; c < columns; c++)
         if (row[c] > greatest) greatest = row[c];
-    add(sums, QKV_HEAD_ENTROPY, qkv_row_entropy(row, columns, total));
-    add(sums, QKV_HEAD_SHARPNESS, greatest / total);
-    add(sums, QKV_HEAD_PREVIOUS, share_of(labels, row, total, r - 1));
-    add(sums, QKV_HEAD_SAME, share_of(labels, row, total, r));
-    add(sums, QKV_HEAD_NEXT, share_of(labels, row, total, r + 1));
-    add(sums, QKV_HEAD_SPECIAL, row[labels->special_column] / total);
+    add_measured(sums, QKV_HEAD_ENTROPY, qkv_row_entropy(row, columns, total));
+    add_measured(sums, QKV_HEAD_SHARPNESS, greatest / total);
+    add_measured(sums, QKV_HEAD_PREVIOUS, share_of(labels, row, total, r - 1));
+    add_measured(sums, QKV_HEAD_SAME, share_of(labels, row, total, r));
+    add_measured(sums, QKV_HEAD_NEXT, share_of(labels, row, total, r + 1));
+    add_measured(sums, QKV_HEAD_SPECIAL, row[labels->special_column] / total);
     add_copied(labels, row, total, r, sums);
 }
 
@@ -110,8 +110,8 @@ static void add_rows(const struct labeled_map *labels, const struct labeled_map 
     for (int64_t r = 0; r < labels->map->rows; r++) {
         if (r == labels->special_row) continue;
         add_row(labels, r, sums);
-        add(sums, QKV_HEAD_NORM,
-            qkv_row_total(norms->map->weights + r * norms->map->columns, norms->map->columns));
+        add_measured(sums, QKV_HEAD_NORM,
+                     qkv_row_total(norms->map->weights + r * norms->map->columns, norms->map->columns));
     }
 }
 
@@ -149,7 +149,7 @@ static enum qkv_status add_reading(const struct qkv_word_map *map, const struct 
     for (int64_t target = 0; target < map->targets; target++) {
         double variation =
             variation_of(map->weights + target * map->sources, map->sources, target, gold, ideal);
-        if (variation >= 0) add(sums, VARIATION[reading], variation);
+        if (variation >= 0) add_measured(sums, VARIATION[reading], variation);
     }
     return QKV_OK;
 }
