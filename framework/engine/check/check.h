@@ -71,12 +71,11 @@ enum qkv_status qkv_check_declarations(struct qkv_check_report *report, const ch
 /* Sets `cotangent` to random numbers with absolute values of 0.5 .. 1.5 and random signs. */
 void qkv_check_cotangent(uint64_t seed, int64_t count, double *cotangent);
 
-/* Options of a layer, and the shapes and segments of up to two random inputs to apply it to (rank 0: no input). */
+/* Options of a layer, and the shapes of up to two random inputs to apply it to (rank 0: no input). */
 struct qkv_layer_sample {
     const char *name;
     const void *options;
     struct qkv_shape input[2];
-    struct qkv_segments segments[2];
 };
 
 struct qkv_layer_interface {
@@ -84,7 +83,7 @@ struct qkv_layer_interface {
     size_t size; /* bytes of the layer's struct, which `layer` points to */
     void (*init)(void *layer, struct qkv_parameters *parameters, const void *options, const char *name);
     struct qkv_tensor *(*apply)(const void *layer, struct qkv_graph *graph, struct qkv_tensor *const *input,
-                                const struct qkv_layer_sample *sample);
+                                const void *options);
     const struct qkv_layer_sample *samples; /* the last has no name */
 };
 

@@ -21,14 +21,13 @@
 /* The head of the function that applies a layer, for which its body follows. */
 #define RUN(layer_name)                                                                                      \
     static struct qkv_tensor *layer_name##_run(const void *layer, struct qkv_graph *graph,                   \
-                                               struct qkv_tensor *const *input,                              \
-                                               const struct qkv_layer_sample *sample)
+                                               struct qkv_tensor *const *input, const void *options)
 
 /* The function of a layer that is applied to one tensor. */
 #define RUN_ONE(layer_name)                                                                                  \
     RUN(layer_name)                                                                                          \
     {                                                                                                        \
-        (void)sample;                                                                                        \
+        (void)options;                                                                                       \
         return qkv_##layer_name##_apply(layer, graph, input[0]);                                             \
     }
 
@@ -42,16 +41,8 @@
     }
 
 /* Sentences of 3, 1 and 2 rows, and their keys. */
-static const int64_t STARTS[] = {0, 3, 4}, LENGTHS[] = {3, 1, 2};
-static const int64_t KEY_STARTS[] = {0, 1, 5}, KEY_LENGTHS[] = {1, 4, 3};
-#define SENTENCES                                                                                            \
-    {                                                                                                        \
-        3, STARTS, LENGTHS                                                                                   \
-    }
-#define KEYS                                                                                                 \
-    {                                                                                                        \
-        3, KEY_STARTS, KEY_LENGTHS                                                                           \
-    }
+static const struct qkv_segments SENTENCES = {3, (const int64_t[]){0, 3, 4}, (const int64_t[]){3, 1, 2}},
+                                 KEYS = {3, (const int64_t[]){0, 1, 5}, (const int64_t[]){1, 4, 3}};
 
 /* ---- dense ---- */
 
@@ -77,7 +68,7 @@ CREATE(embedding)
 RUN(embedding)
 {
     static const int32_t ids[] = {4, 0, 4, 2};
-    (void)input, (void)sample;
+    (void)input, (void)options;
     return qkv_embedding_apply(layer, graph, ids, 4);
 }
 
@@ -91,32 +82,27 @@ LAYER_SAMPLES(embedding, qkv_embedding);
 
 CREATE(positions)
 
+static const struct qkv_segments TWO = {2, (const int64_t[]){0, 3}, (const int64_t[]){3, 2}};
 static const int64_t FIRST = 1; /* position of the first row of each sentence */
 
 RUN(positions)
 {
-    struct qkv_tensor *x = qkv_positions_apply(layer, graph, input[0], sample->segments[0], &FIRST);
-    return qkv_positions_rotate(layer, graph, x, sample->segments[0], &FIRST);
+    (void)options;
+    struct qkv_tensor *x = qkv_positions_apply(layer, graph, input[0], TWO, &FIRST);
+    return qkv_positions_rotate(layer, graph, x, TWO, &FIRST);
 }
 
-static const int64_t TWO_STARTS[] = {0, 3}, TWO_LENGTHS[] = {3, 2};
 static const struct qkv_layer_sample positions_samples[] = {
     {"sinusoidal",
      OPTIONS(qkv_positions_options, QKV_POSITION_SINUSOIDAL, 6, 4, 10000, INITIAL),
-     {{2, {5, 4}}},
-     {{2, TWO_STARTS, TWO_LENGTHS}}},
+     {{2, {5, 4}}}},
     {"sinusoidal, odd width",
      OPTIONS(qkv_positions_options, QKV_POSITION_SINUSOIDAL, 6, 3, 100, INITIAL),
-     {{2, {5, 3}}},
-     {{2, TWO_STARTS, TWO_LENGTHS}}},
-    {"learned",
-     OPTIONS(qkv_positions_options, QKV_POSITION_LEARNED, 6, 4, 0, INITIAL),
-     {{2, {5, 4}}},
-     {{2, TWO_STARTS, TWO_LENGTHS}}},
+     {{2, {5, 3}}}},
+    {"learned", OPTIONS(qkv_positions_options, QKV_POSITION_LEARNED, 6, 4, 0, INITIAL), {{2, {5, 4}}}},
     {"rotary, two heads",
      OPTIONS(qkv_positions_options, QKV_POSITION_ROTARY, 6, 2, 100, INITIAL),
-     {{2, {5, 4}}},
-     {{2, TWO_STARTS, TWO_LENGTHS}}},
+     {{2, {5, 4}}}},
     {0},
 };
 LAYER_SAMPLES(positions, qkv_positions);
@@ -160,20 +146,18 @@ static void multi_head_create(void *layer, struct qkv_parameters *parameters, co
 RUN(multi_head)
 {
     const struct layer_and_positions *both = layer;
-    int cross = sample->input[1].rank ? 1 : 0;
-    const struct qkv_attention_inputs inputs = {.x = input[0],
-                                                .memory = input[cross],
-                                                .queries = sample->segments[0],
-                                                .keys = sample->segments[cross]};
-    return qkv_multi_head_apply(&both->attention, graph, &inputs, NULL);
+    const struct qkv_attention_inputs self = {input[0], input[0], NULL, SENTENCES, SENTENCES},
+                                      cross = {input[0], input[1], NULL, SENTENCES, KEYS};
+    (void)options;
+    return qkv_multi_head_apply(&both->attention, graph, input[1] ? &cross : &self, NULL);
 }
 
 /* Key and value width per head, and the options that all samples share. */
 #define WIDTHS(k, v)                                                                                         \
     .width = 4, .key_width = (k), .value_width = (v), .initial = INITIAL, .output_initial = INITIAL
 
-#define ONE  .input = {{2, {6, 4}}}, .segments = {SENTENCES}
-#define PAIR .input = {{2, {6, 4}}, {2, {8, 4}}}, .segments = {SENTENCES, KEYS}
+#define ONE  .input = {{2, {6, 4}}}
+#define PAIR .input = {{2, {6, 4}}, {2, {8, 4}}}
 static const struct qkv_layer_sample multi_head_samples[] = {
     {"self", OPTIONS(multi_head_sample, .attention = {.rule.heads = 2, WIDTHS(2, 2), .bias = true}), ONE},
     {"causal, no bias, dropout",
@@ -253,7 +237,7 @@ static void residual_create(void *layer, struct qkv_parameters *parameters, cons
 
 RUN(residual)
 {
-    (void)sample;
+    (void)options;
     struct qkv_tensor *inside = qkv_residual_input(layer, graph, input[0]);
     return qkv_residual_output(layer, graph, input[0], qkv_tanh(graph, inside));
 }
@@ -286,35 +270,28 @@ static void recurrent_create(void *layer, struct qkv_parameters *parameters, con
 RUN(recurrent)
 {
     const struct qkv_recurrent *cell = layer;
-    const struct recurrent_sample *options = sample->options;
+    bool reverse = ((const struct recurrent_sample *)options)->reverse;
     struct qkv_tensor *gates = qkv_recurrent_gates(cell, graph, input[0]);
     if (cell->feed) gates = qkv_recurrent_add_input(cell, graph, gates, input[1]);
-    struct qkv_tensor *states = qkv_recurrent_run(cell, graph, gates, cell->feed ? NULL : input[1],
-                                                  sample->segments[0], options->reverse);
+    struct qkv_tensor *states =
+        qkv_recurrent_run(cell, graph, gates, cell->feed ? NULL : input[1], SENTENCES, reverse);
     return qkv_recurrent_hidden(cell, graph, states);
 }
 
 static const struct qkv_layer_sample recurrent_samples[] = {
-    {"tanh",
-     OPTIONS(recurrent_sample, {QKV_CELL_TANH, 3, 4, 0, 0, INITIAL, INITIAL}, false),
-     {{2, {6, 3}}},
-     {SENTENCES}},
+    {"tanh", OPTIONS(recurrent_sample, {QKV_CELL_TANH, 3, 4, 0, 0, INITIAL, INITIAL}, false), {{2, {6, 3}}}},
     {"gru, reverse, from a state",
      OPTIONS(recurrent_sample, {QKV_CELL_GRU, 3, 4, 0, 0, INITIAL, INITIAL}, true),
-     {{2, {6, 3}}, {2, {3, 4}}},
-     {SENTENCES}},
+     {{2, {6, 3}}, {2, {3, 4}}}},
     {"gru, with feed",
      OPTIONS(recurrent_sample, {QKV_CELL_GRU, 3, 2, 5, 0, INITIAL, INITIAL}, false),
-     {{2, {6, 3}}, {2, {6, 5}}},
-     {SENTENCES}},
+     {{2, {6, 3}}, {2, {6, 5}}}},
     {"lstm, from a state",
      OPTIONS(recurrent_sample, {QKV_CELL_LSTM, 3, 4, 0, 1, INITIAL, INITIAL}, false),
-     {{2, {6, 3}}, {2, {3, 8}}},
-     {SENTENCES}},
+     {{2, {6, 3}}, {2, {3, 8}}}},
     {"lstm, reverse, with feed",
      OPTIONS(recurrent_sample, {QKV_CELL_LSTM, 2, 3, 3, 1, INITIAL, INITIAL}, true),
-     {{2, {6, 2}}, {2, {6, 3}}},
-     {SENTENCES}},
+     {{2, {6, 2}}, {2, {6, 3}}}},
     {0},
 };
 LAYER_SAMPLES(recurrent, qkv_recurrent);
@@ -325,14 +302,13 @@ CREATE(single_head_attention)
 
 RUN(single_head_attention)
 {
-    const struct qkv_attention_inputs inputs = {
-        .x = input[0], .memory = input[1], .queries = sample->segments[0], .keys = sample->segments[1]};
+    const struct qkv_attention_inputs inputs = {input[0], input[1], NULL, SENTENCES, KEYS};
+    (void)options;
     struct qkv_tensor *key = qkv_single_head_attention_keys(layer, graph, inputs.memory);
     return qkv_single_head_attention_apply(layer, graph, key, &inputs, NULL);
 }
 
-#define BOTH   .segments = {SENTENCES, KEYS}
-#define RAGGED .input = {{2, {6, 4}}, {2, {8, 5}}}, BOTH
+#define RAGGED .input = {{2, {6, 4}}, {2, {8, 5}}}
 static const struct qkv_layer_sample single_head_attention_samples[] = {
     {"scaled dot, dropout",
      OPTIONS(qkv_single_head_attention_options, QKV_ATTENTION_SCORE_SCALED_DOT, 4, 5, 3, 0, 0.2, INITIAL),
@@ -341,7 +317,7 @@ static const struct qkv_layer_sample single_head_attention_samples[] = {
      OPTIONS(qkv_single_head_attention_options, QKV_ATTENTION_SCORE_ADDITIVE, 4, 5, 3, 0, 0, INITIAL),
      RAGGED},
     {"dot", OPTIONS(qkv_single_head_attention_options, QKV_ATTENTION_SCORE_DOT, 5, 5, 0, 0, 0, INITIAL),
-     .input = {{2, {6, 5}}, {2, {8, 5}}}, BOTH},
+     .input = {{2, {6, 5}}, {2, {8, 5}}}},
     {"general, dropout",
      OPTIONS(qkv_single_head_attention_options, QKV_ATTENTION_SCORE_GENERAL, 4, 5, 0, 0, 0.3, INITIAL),
      RAGGED},
@@ -412,8 +388,8 @@ static enum qkv_status check_sample(struct qkv_check_report *report,
             input[i] = qkv_variable(graph, sample->input[i]);
             fill(qkv_tensor_count(input[i]), qkv_tensor_value(input[i]), options->seed, (uint32_t)i + 1);
         }
-        status = qkv_check_graph(report, subject, graph, interface->apply(layer, graph, input, sample),
-                                 options, error);
+        status = qkv_check_graph(report, subject, graph,
+                                 interface->apply(layer, graph, input, sample->options), options, error);
     }
     qkv_graph_free(graph);
     qkv_parameters_release(&parameters);
