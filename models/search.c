@@ -8,6 +8,7 @@
 #include "core/numbers.h"
 #include "qkv/corpus.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -27,66 +28,52 @@ struct qkv_search_options qkv_search_options_from_config(const struct qkv_testin
                                        .repetition_penalty = testing->repetition_penalty};
 }
 
-static enum qkv_status check_not_negative(const char *name, int64_t value, struct qkv_error *error)
-{
-    if (value >= 0) return QKV_OK;
-    return qkv_error_set(error, "%s is %lld, but must be 0 or more", name, (long long)value);
-}
-
-static enum qkv_status check_from_1(const char *name, int64_t value, struct qkv_error *error)
-{
-    if (value >= 1 && value <= QKV_BEAM_MAX) return QKV_OK;
-    return qkv_error_set(error, "%s is %lld, but must be between 1 and %d", name, (long long)value,
-                         QKV_BEAM_MAX);
-}
-
-static enum qkv_status check_constraints(const struct qkv_search_options *options, struct qkv_error *error)
-{
-    double penalty = options->repetition_penalty;
-    if (check_not_negative("max_output_length", options->max_output_length, error) ||
-        check_not_negative("min_output_length", options->min_output_length, error))
-        return QKV_INVALID;
-    for (int i = 0; i < 2; i++)
-        if (!(options->length_limit[i] >= 0))
-            return qkv_error_set(error, "length_limit is %g, but must be 0 or more",
-                                 options->length_limit[i]);
-    if (options->max_output_length && options->min_output_length > options->max_output_length)
-        return qkv_error_set(error, "min_output_length is %lld, but must not exceed max_output_length (%lld)",
-                             (long long)options->min_output_length, (long long)options->max_output_length);
-    if (check_not_negative("no_repeat_ngram", options->no_repeat_ngram, error)) return QKV_INVALID;
-    if (penalty >= 0 && penalty <= QKV_REPETITION_PENALTY_MAX) return QKV_OK;
-    return qkv_error_set(error, "repetition_penalty is %g, but must be between 0 and %d", penalty,
-                         QKV_REPETITION_PENALTY_MAX);
-}
-
-static enum qkv_status check_sampling(const struct qkv_search_options *options, struct qkv_error *error)
-{
-    const struct qkv_sampling_options *sampling = &options->sampling;
-    if (options->beam_size != 1)
-        return qkv_error_set(error, "samples have no beam: beam_size is %lld, but must be 1",
-                             (long long)options->beam_size);
-    if (check_from_1("n_best", options->n_best, error)) return QKV_INVALID;
-    if (!(sampling->temperature > 0) || !isfinite(sampling->temperature))
-        return qkv_error_set(error, "temperature is %g, but must be above 0, and finite",
-                             sampling->temperature);
-    if (check_not_negative("top_k", sampling->top_k, error)) return QKV_INVALID;
-    if (sampling->top_p > 0 && sampling->top_p <= 1) return QKV_OK;
-    return qkv_error_set(error, "top_p is %g, but must be above 0, and at most 1", sampling->top_p);
-}
+/* The numbers that an option may have; NaN is never one of them. */
+struct range {
+    const char *name;
+    double value, lowest, highest;
+    const char *text; /* NULL: between both */
+};
 
 enum qkv_status qkv_search_options_check(const struct qkv_search_options *options, struct qkv_error *error)
 {
-    if (options->sampling.enabled && check_sampling(options, error)) return QKV_INVALID;
-    if (check_from_1("beam_size", options->beam_size, error)) return QKV_INVALID;
-    if (!options->sampling.enabled && (options->n_best < 1 || options->n_best > options->beam_size))
+    enum { OF_SAMPLING = 5 }; /* the first ranges, which count only for samples */
+    static const char FROM_0[] = "0 or more";
+    const struct qkv_sampling_options *sampling = &options->sampling;
+    const double beam_size = (double)options->beam_size, n_best = (double)options->n_best;
+    const struct range ranges[] = {
+        {"samples have no beam: beam_size", beam_size, 1, 1, "1"},
+        {"n_best", n_best, 1, QKV_BEAM_MAX, NULL},
+        {"temperature", sampling->temperature, DBL_TRUE_MIN, DBL_MAX, "above 0, and finite"},
+        {"top_k", (double)sampling->top_k, 0, HUGE_VAL, FROM_0},
+        {"top_p", sampling->top_p, DBL_TRUE_MIN, 1, "above 0, and at most 1"},
+        {"beam_size", beam_size, 1, QKV_BEAM_MAX, NULL},
+        {"beam_alpha", options->beam_alpha, 0, DBL_MAX, "0 or more, and finite"},
+        {"max_output_length", (double)options->max_output_length, 0, HUGE_VAL, FROM_0},
+        {"min_output_length", (double)options->min_output_length, 0, HUGE_VAL, FROM_0},
+        {"length_limit", options->length_limit[0], 0, HUGE_VAL, FROM_0},
+        {"length_limit", options->length_limit[1], 0, HUGE_VAL, FROM_0},
+        {"no_repeat_ngram", (double)options->no_repeat_ngram, 0, HUGE_VAL, FROM_0},
+        {"repetition_penalty", options->repetition_penalty, 0, QKV_REPETITION_PENALTY_MAX, NULL},
+    };
+    const struct range *range = ranges + (sampling->enabled ? 0 : OF_SAMPLING);
+    for (; range < ranges + sizeof ranges / sizeof *ranges; range++) {
+        if (range->value >= range->lowest && range->value <= range->highest) continue;
+        if (range->text)
+            return qkv_error_set(error, "%s is %.15g, but must be %s", range->name, range->value,
+                                 range->text);
+        return qkv_error_set(error, "%s is %.15g, but must be between %.15g and %.15g", range->name,
+                             range->value, range->lowest, range->highest);
+    }
+    if (!sampling->enabled && (options->n_best < 1 || options->n_best > options->beam_size))
         return qkv_error_set(error, "n_best is %lld, but must be between 1 and beam_size (%lld)",
                              (long long)options->n_best, (long long)options->beam_size);
-    if (!(options->beam_alpha >= 0) || !isfinite(options->beam_alpha))
-        return qkv_error_set(error, "beam_alpha is %g, but must be 0 or more, and finite",
-                             options->beam_alpha);
     if ((int)options->length_penalty < 0 || options->length_penalty > QKV_LENGTH_PENALTY_NONE)
         return qkv_error_set(error, "there is no length penalty of kind %d", (int)options->length_penalty);
-    return check_constraints(options, error);
+    if (!options->max_output_length || options->min_output_length <= options->max_output_length)
+        return QKV_OK;
+    return qkv_error_set(error, "min_output_length is %lld, but must not exceed max_output_length (%lld)",
+                         (long long)options->min_output_length, (long long)options->max_output_length);
 }
 
 /* ---- the state of a search ---- */
