@@ -128,16 +128,6 @@ static int find_or_add_test(struct comparison *c, const char *path)
     return c->tests++;
 }
 
-static void describe(struct compared_run *run, const cJSON *evaluation)
-{
-    double speed = evaluation_number(evaluation, "training_tokens_per_second");
-    double longest = evaluation_number(evaluation, "training_max_length");
-    double parameters = evaluation_number(evaluation, "parameters");
-    if (parameters > 0) run->parameters = parameters;
-    run->tokens_per_second = speed > 0 ? speed : 0;
-    run->max_length = longest > 0 ? longest : 0;
-}
-
 /* Adds an evaluation to its run. `folder`: of the run, or NULL. */
 static enum qkv_status add_to_run(struct comparison *c, const char *path, const cJSON *file,
                                   const char *folder, struct compared_run *run, struct qkv_error *error)
@@ -172,9 +162,7 @@ static struct compared_run *add_run(struct comparison *c, const char *path, cJSO
     c->file[c->files++] = file;
     struct compared_run *run =
         find_or_add_run(c, path, text_of(file, "run"), system_of(c, file), folder, error);
-    if (!run || add_to_run(c, path, file, folder, run, error)) return NULL;
-    describe(run, file);
-    return run;
+    return run && !add_to_run(c, path, file, folder, run, error) ? run : NULL;
 }
 
 static enum qkv_status read_evaluation(struct comparison *c, const char *path, struct qkv_error *error)
@@ -467,9 +455,10 @@ static const struct format *format_of(const char *path)
 /* The length of the longest source in training, if it is the same for all runs; otherwise 0. */
 static double longest_in_training(const struct comparison *c)
 {
+    double longest = run_number(&c->run[0], "training_max_length");
     for (int i = 1; i < c->runs; i++)
-        if (c->run[i].max_length != c->run[0].max_length) return 0;
-    return c->run[0].max_length;
+        if (run_number(&c->run[i], "training_max_length") != longest) return 0;
+    return longest > 0 ? longest : 0;
 }
 
 static enum qkv_status draw(struct comparison *c, const char *path, struct qkv_error *error)

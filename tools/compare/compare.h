@@ -9,14 +9,11 @@ struct cJSON;
 enum { MAX_RUNS = RUN_SET_MAX, MAX_TESTS = 16 };
 
 struct compared_run {
-    const char *name;         /* of the config; of a run folder: its path */
-    const char *system;       /* what of the run made the translations: "best, beam 5"; "": not known */
-    const char *folder;       /* of the run; NULL: not known, or no longer there */
-    int in_set;               /* its index in `set`; -1: not there */
-    double parameters;        /* counts are double, as in JSON; 0: not known */
-    double tokens_per_second; /* of training; 0: not known */
-    double max_length;        /* tokens of the longest source in training */
-    bool is_unmeasured;       /* a quantised run, whose training measured the run that it was made of */
+    const char *name;   /* of the config; of a run folder: its path */
+    const char *system; /* what of the run made the translations: "best, beam 5"; "": not known */
+    const char *folder; /* of the run; NULL: not known, or no longer there */
+    int in_set;         /* its index in `set`; -1: not there */
+    bool is_unmeasured; /* a quantised run, whose training measured the run that it was made of */
     const struct cJSON *evaluation[MAX_TESTS]; /* NULL: none on that test */
 };
 
@@ -52,6 +49,9 @@ struct comparison {
  * the lowest of all maps and link directions. NAN when the evaluation has none. */
 double evaluation_number(const struct cJSON *evaluation, const char *key);
 double evaluation_alignment_error(const struct cJSON *evaluation);
+
+/* A number above 0 that evaluations have of their run, such as "parameters"; NAN when none has it. */
+double run_number(const struct compared_run *run, const char *key);
 
 /* Appends the table in a format of `qkv compare -o`; comparison_json appends the evaluations unchanged, in one array. */
 typedef void comparison_writer(struct comparison *comparison, struct bytes *out);

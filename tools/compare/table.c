@@ -31,6 +31,16 @@ double evaluation_alignment_error(const cJSON *evaluation)
     return min;
 }
 
+double run_number(const struct compared_run *run, const char *key)
+{
+    double found = (double)NAN;
+    for (int t = 0; t < MAX_TESTS; t++) {
+        double number = evaluation_number(run->evaluation[t], key);
+        if (number > 0) found = number;
+    }
+    return found;
+}
+
 /* ---- tables of texts ---- */
 
 /* A table with headings in its first row and column; its texts live in the arena of the comparison. */
@@ -134,11 +144,11 @@ static void append_differences(struct comparison *c, void append(const struct ta
 
 /* A column of the table. */
 struct column {
-    int test; /* -1: the same for all tests */
+    int test; /* -1: a number of the run, the same for all tests */
     char name[METRIC_NAME_SIZE];
-    const char *key; /* of the number in an evaluation; NULL: a number of the run */
+    const char *key; /* of the number in an evaluation; NULL: the name of the row */
     bool percent;    /* the number is a share, shown in percent */
-    int digits;      /* after the decimal point, of numbers with a key */
+    int digits;      /* after the decimal point */
 };
 
 /* The key of the alignment error, which evaluation_alignment_error finds. */
@@ -148,8 +158,8 @@ static int columns_of(const struct comparison *c, struct column columns[MAX_COLU
 {
     int count = 0;
     columns[count++] = (struct column){-1, "model", NULL, false, 0};
-    columns[count++] = (struct column){-1, "parameters", NULL, false, 0};
-    columns[count++] = (struct column){-1, "tokens/s", NULL, false, 0};
+    columns[count++] = (struct column){-1, "parameters", "parameters", false, 0};
+    columns[count++] = (struct column){-1, "tokens/s", "training_tokens_per_second", false, 0};
     for (int t = 0; t < c->tests; t++) {
         for (int m = 0; m < QKV_METRIC_COUNT; m++) {
             const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
@@ -179,12 +189,10 @@ static const char *with_commas(struct qkv_arena *arena, double number)
 /* The number of a run in a column; NAN: none. */
 static double number_of(const struct compared_run *run, const struct column *column)
 {
-    const struct cJSON *evaluation = column->test < 0 ? NULL : run->evaluation[column->test];
-    double number = column->key == ALIGNMENT              ? evaluation_alignment_error(evaluation)
-                    : column->key                         ? evaluation_number(evaluation, column->key)
-                    : !strcmp(column->name, "parameters") ? run->parameters
-                                                          : run->tokens_per_second;
-    if (!column->key && !(number > 0)) return (double)NAN;
+    if (column->test < 0) return run_number(run, column->key);
+    const struct cJSON *evaluation = run->evaluation[column->test];
+    double number = column->key == ALIGNMENT ? evaluation_alignment_error(evaluation)
+                                             : evaluation_number(evaluation, column->key);
     return column->percent ? 100 * number : number;
 }
 
@@ -212,8 +220,8 @@ static const char *cell_of(struct comparison *c, int row, const struct column *c
     double mean, deviation;
     int count = mean_of(c, row, column, &mean, &deviation);
     if (!count) return for_people ? "–" : "";
-    if (!column->key && for_people) return with_commas(&c->arena, mean);
-    if (column->key && count > 1 && for_people)
+    if (column->test < 0 && for_people) return with_commas(&c->arena, mean);
+    if (count > 1 && for_people)
         return TEXT_IN(&c->arena, "%.*f ± %.*f", column->digits, mean, column->digits, deviation);
     return TEXT_IN(&c->arena, "%.*f", column->digits, mean);
 }

@@ -290,26 +290,23 @@ static void check_matrices(const struct check *check, const struct section secti
 static void check_weights(const struct check *check, const struct section sections[3])
 {
     struct qkv_scene *scene = check->scene;
-    int64_t query = 0, key = 0, value, wanted = scene->attention.key_width,
-            wanted_value = scene->attention.value_width;
+    const int64_t wanted[] = {scene->attention.key_width, scene->attention.key_width,
+                              scene->attention.value_width},
+                  inputs[] = {scene->width, scene->source_width, scene->source_width};
+    int64_t width[3] = {0}; /* of queries, keys and values; 0: not known */
     const struct head_weight weights[] = {{"weights.query", "attention.key_width", &scene->weights.query},
                                           {"weights.key", "attention.key_width", &scene->weights.key},
                                           {"weights.value", "attention.value_width", &scene->weights.value}};
     if (scene->attention.output && scene->weights.from != QKV_WEIGHTS_RANDOM)
         report_at(check, "attention.output",
                   "attention.output needs random weights: give weights.output instead");
-    if (scene->attention.score != QKV_SCENE_SCORE_LENGTH) {
-        query = scene->queries.from == QKV_VECTORS_PROJECTED
-                    ? head_width(check, weights[0], wanted, scene->width)
-                    : check_direct(check, &sections[0], wanted);
-        int64_t random = scene->weights.from == QKV_WEIGHTS_RANDOM && query ? query : wanted;
-        key = scene->keys.from == QKV_VECTORS_PROJECTED
-                  ? head_width(check, weights[1], random, scene->source_width)
-                  : check_direct(check, &sections[1], wanted);
+    for (int i = scene->attention.score == QKV_SCENE_SCORE_LENGTH ? 2 : 0; i < 3; i++) {
+        bool as_queries = i == 1 && scene->weights.from == QKV_WEIGHTS_RANDOM && width[0];
+        width[i] = sections[i].vectors->from == QKV_VECTORS_PROJECTED
+                       ? head_width(check, weights[i], as_queries ? width[0] : wanted[i], inputs[i])
+                       : check_direct(check, &sections[i], wanted[i]);
     }
-    value = scene->values.from == QKV_VECTORS_PROJECTED
-                ? head_width(check, weights[2], wanted_value, scene->source_width)
-                : check_direct(check, &sections[2], wanted_value);
+    int64_t query = width[0], key = width[1], value = width[2];
     if (query && key && query != key)
         report_at(check, given_of(check, "keys.values", given_of(check, "weights.key", "weights.from")),
                   "keys are %lld wide, but queries are %lld wide: their product needs the same width",
