@@ -96,6 +96,7 @@ static enum qkv_status make_random_text(struct bench_work *work)
     struct qkv_corpus *corpus = &work->training.train;
     struct qkv_corpus_side *sides[] = {&corpus->source, &corpus->target};
     const int64_t count = work->shape->sentences, length = work->shape->tokens - 1;
+    corpus->sides = qkv_sides_of(&work->config.data, &work->config.model);
     corpus->count = count;
     corpus->encoded = true;
     corpus->sides = qkv_sides_of(&work->config.data, NULL);
