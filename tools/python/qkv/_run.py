@@ -134,15 +134,14 @@ def init(pairs: str | os.PathLike, target: str | os.PathLike | None = None, **na
     return next(word for word in found.replace(",", " ").split() if word.endswith(".yaml"))
 
 
-def _release(run, workers, translator):
-    for handle in translator:
-        lib.translator_free(handle)
-    lib.workers_free(workers)
+def _release(run, handles):
+    lib.translator_free(handles.get("translator"))
+    lib.workers_free(handles.get("workers"))
     lib.run_release(run)
 
 
 class Parameters(collections.abc.Mapping):
-    """The parameters of a run by name, as copies: run.parameters["encoder.1.self.query.weight"]."""
+    """The parameters of a run by name."""
 
     def __init__(self, run):
         self._run = run
@@ -175,16 +174,15 @@ class Run:
         name = None if checkpoint is None else text(checkpoint, "the checkpoint")
         self._lock, self._closed = threading.RLock(), False
         threads = number(threads, "threads", 0, 1024)
-        self._run = _opened(text(self.path, "the folder"), name)
-        self._translator = []
-        try:
-            self._workers = call("workers_new", threads)
-        except Error:
-            lib.run_release(self._run)
-            raise
-        self._finalizer = weakref.finalize(self, _release, self._run, self._workers, self._translator)
+        self._run, self._handles = _opened(text(self.path, "the folder"), name), {}
+        self._finalizer = weakref.finalize(self, _release, self._run, self._handles)
         self._finalizer.atexit = False  # a thread that Ctrl-C has left may still use it
-        self.parameters = Parameters(self)
+        self._workers = self._handles["workers"] = call("workers_new", threads)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters by name, as copies: run.parameters["encoder.1.self.query.weight"]."""
+        return Parameters(self)
 
     def close(self) -> None:
         """Frees the memory; later calls raise qkv.Error."""
@@ -280,8 +278,8 @@ class Run:
             self._require(translator=True)
             search = self._search_options(beam, n_best, sample)
             search.skip_scores = not scores and n_best == 1
-            if not self._translator:
-                self._translator.append(call("translator_new", self._run.model, self._workers))
+            if "translator" not in self._handles:
+                self._handles["translator"] = call("translator_new", self._run.model, self._workers)
         block, found, state, unknown = BATCHES * self._run.config.testing.batch_size, [], {"stop": False}, []
 
         def work():
@@ -314,7 +312,7 @@ class Run:
             ids = (c.qkv_ids * len(filled))(*[(sentences[i].tokens.count, sentences[i].ids) for i in filled])
             numbers = (ctypes.c_int64 * len(filled))(*[first + i + 1 for i in filled])
             search.numbers = numbers
-            call("translator_run", self._translator[0], len(filled), ids, self._run.config.testing.batch_size, search, best)
+            call("translator_run", self._handles["translator"], len(filled), ids, self._run.config.testing.batch_size, search, best)
             found = [[Translation("", 0.0, [], [] if alignment else None)] for _ in lines]
             for k, i in enumerate(filled):
                 hypotheses = [h for h in best[k * search.n_best : (k + 1) * search.n_best] if h.ids]
