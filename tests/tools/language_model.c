@@ -313,7 +313,7 @@ Test(language_model, attention_shows_where_each_token_looks)
     cr_assert_not_null(strstr(text, "\ncat "), "%s", text);
 }
 
-/* The loss without a head is that of evaluate --without; gradients agree with it in sign and the maps are those of windows. */
+/* The loss without a head is that of evaluate --without; the maps of a line are those of `qkv attention`. */
 Test(language_model, heads_are_measured_on_a_text)
 {
     static const char *const FORMS[] = {"-s data.context=16", "-s data.text=lines"};
@@ -337,6 +337,21 @@ Test(language_model, heads_are_measured_on_a_text)
             cr_expect(next >= 0 && next <= 0 && entropy > 0, "no token sees a later one");
             cr_expect(cJSON_IsNull(cJSON_GetObjectItem(head, "error_read")));
         }
+        cJSON *one RELEASED(free_json) =
+            cJSON_Parse(run_ok("echo 'a cat' >one.txt && qkv heads run one.txt -f json"));
+        cJSON *maps RELEASED(free_json) = cJSON_Parse(run_ok("qkv attention run 'a cat' -f json"));
+        double sum = 0;
+        for (int row = 1; row < 6; row++) {
+            const cJSON *weights = cJSON_GetArrayItem(
+                cJSON_GetObjectItem(cJSON_GetObjectItem(maps, "maps")->child, "weights"), row);
+            double largest = 0;
+            for (int column = 0; column <= row; column++)
+                largest = fmax(largest, cJSON_GetArrayItem(weights, column)->valuedouble);
+            sum += largest;
+        }
+        cr_expect_float_eq(
+            cJSON_GetObjectItem(cJSON_GetObjectItem(one, "heads")->child, "sharpness")->valuedouble, sum / 5,
+            1e-5);
         cr_assert_str_eq(run_ok("qkv heads run part.txt -f tsv -j 1"),
                          run_ok("qkv heads run part.txt -f tsv -j 3"));
     }
