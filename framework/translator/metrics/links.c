@@ -494,6 +494,7 @@ enum qkv_status qkv_corpus_links_read(struct qkv_alignments *links, const char *
                                       struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
+    if (!corpus->line) return qkv_error_set(error, "alignment scores need a corpus that keeps its raw lines");
     struct qkv_word_counts *words = qkv_arena_array(&arena, corpus->read, sizeof *words);
     for (int64_t i = 0; words && i < corpus->read; i++) words[i] = (struct qkv_word_counts){-1, -1};
     for (int64_t i = 0; words && i < corpus->count; i++)
