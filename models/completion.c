@@ -28,6 +28,7 @@ static enum qkv_status fill_window(struct text *text, struct qkv_decoding *decod
     const struct qkv_completion *completion = text->completion;
     const int64_t positions = completion->runs_on ? window : decoding->max_length;
     const int64_t begin = completion->runs_on && text->count >= positions ? text->count - positions / 2 : 0;
+    if (completion->begin) *completion->begin = begin;
     const struct qkv_ids prefix = {text->count - begin - 1, text->ids + begin + 1};
     const int64_t numbers = completion->number << 24 | number, most = length - begin - 1;
     const struct qkv_search_options options = {

@@ -98,8 +98,7 @@ async function goTo(wanted) {
     if (wanted === moment) return;
     moment = null;
     if (typeof snapshots[wanted] === 'string') snapshots[wanted] = await unpack(snapshots[wanted]);
-    if (typeof wanted === 'number') call('page_snapshot', [snapshots[wanted]]);
-    else call(`page_${wanted}`, []);
+    call('page_moment', [snapshots[wanted] ?? ''], wanted === 'random');
     moment = wanted;
 }
 

@@ -41,17 +41,6 @@ static enum qkv_status first_sentence(struct qkv_run *run, const char *path, con
                : QKV_OK;
 }
 
-/* Adds the sentence that the page opens with. */
-static enum qkv_status add_opening_sentence(struct page *page, struct qkv_run *run, struct qkv_error *error)
-{
-    const char *sentence = opening;
-    enum qkv_status status = QKV_OK;
-    if (!sentence) status = first_sentence(run, run->config.data.test, &sentence, error);
-    if (!sentence && !status) status = first_sentence(run, run->config.data.dev, &sentence, error);
-    page_add_text(page, "id=\"opening-sentence\"", sentence ? sentence : "");
-    return status;
-}
-
 /* "encoder of 2 layers with 4 heads"; recurrent layers have none. */
 static const char *stack_summary(struct qkv_arena *arena, const char *name,
                                  const struct qkv_stack_config *stack)
@@ -82,14 +71,20 @@ static const char *model_summary(struct qkv_run *run, bool float32)
                    float32 ? "float32" : "half precision", trained);
 }
 
-/* run-data: {"name", "source", "target", "summary"}; source and target are languages; source is "" for a language model. */
-static void add_facts(struct page *page, struct qkv_run *run, bool float32)
+/* run-data: {"name", "source", "target", "summary", "sentence"}: the languages, of which a language model has no source, and the
+ * sentence with which the page opens. */
+static enum qkv_status add_facts(struct page *page, struct qkv_run *run, bool float32,
+                                 struct qkv_error *error)
 {
     const struct qkv_data_config *data = &run->config.data;
+    const char *sentence = opening;
     cJSON *object = cJSON_CreateObject();
+    enum qkv_status status = sentence ? QKV_OK : first_sentence(run, data->test, &sentence, error);
+    if (!sentence && !status) status = first_sentence(run, data->dev, &sentence, error);
     JSON_TEXTS(object, {"name", run->config.name}, {"source", data->src.lang}, {"target", data->trg.lang},
-               {"summary", model_summary(run, float32)});
+               {"summary", model_summary(run, float32)}, {"sentence", sentence ? sentence : ""});
     page_add_json(page, "id=\"run-data\"", object);
+    return status;
 }
 
 static enum qkv_status add_run(struct page *page, const char *path, struct qkv_error *error)
@@ -110,8 +105,7 @@ static enum qkv_status add_run(struct page *page, const char *path, struct qkv_e
                       float32 ? "" : ": keep all digits with --numbers float32");
     if (!status) page_add_data(page, "id=\"model-data\"", model, size);
     free(model);
-    if (!status) status = add_opening_sentence(page, &run, error);
-    if (!status) add_facts(page, &run, float32);
+    if (!status) status = add_facts(page, &run, float32, error);
     if (!status) status = page_add_learning(page, &run, &options, error);
     qkv_run_release(&run);
     return status;
@@ -267,12 +261,12 @@ static int run_page(int operands, char **operand)
 
 const struct command command_page = {
     .name = "page",
-    .summary = "write a web page that translates, or that explains attention",
+    .summary = "write a web page that translates, continues a text, or explains attention",
     .synopsis = "page [RUN | SCENE...] [options]",
     .description =
         "Writes one HTML file that holds a run, or scenes, and the engine as WebAssembly. It needs no "
         "network and no other file: open it in a browser, type a sentence, and see the translation and where "
-        "every head looked.\n\n"
+        "every head looked. A language model continues the text that you type.\n\n"
         "Without a run the page walks through scenes (`qkv help explain`), step by step: those files, or "
         "the attention tutorials that `configs/seeds` repeats. It shows each with its own numbers, and with "
         "random ones of any seed.\n\n"

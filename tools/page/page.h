@@ -22,9 +22,8 @@ bool page_is_built(void);
 /* Begins with the HTML up to the engine, and the engine. */
 void page_begin(struct page *page);
 
-/* Adds a script element with these attributes, which browsers do not run: compressed bytes, a text, or JSON, which is freed. */
+/* Adds a script element with these attributes, which browsers do not run: compressed bytes, or JSON, which is freed. */
 void page_add_data(struct page *page, const char *attributes, const void *bytes, size_t size);
-void page_add_text(struct page *page, const char *attributes, const char *text);
 void page_add_json(struct page *page, const char *attributes, struct cJSON *json);
 
 /* Writes the page to a file, whose name it prints to standard error, or to standard output ("-"). After a failure, the file

@@ -122,7 +122,7 @@ addEventListener('popstate', () => {
     ask();
 });
 
-element('source').defaultValue = textOf('opening-sentence');
+element('source').defaultValue = run?.sentence ?? '';
 setTheme(prefersDark.matches);
 if (scenes) change({ isWalking: true });
 else showRun();

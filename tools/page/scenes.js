@@ -27,15 +27,6 @@ function goToScene(scene, seed) {
     go({ scene, seed, number: null, cell: null, hover: null, held: null });
 }
 
-// A seed that is easy to read and to pass on.
-function newSeed() {
-    const { seed } = scenes[state.scene];
-    for (;;) {
-        const drawn = 1 + Math.floor(999 * Math.random());
-        if (drawn !== seed && drawn !== state.seed) return drawn;
-    }
-}
-
 // A group for each tutorial.
 function fillChoice() {
     const groups = new Map();
@@ -58,7 +49,7 @@ if (scenes) {
     element('target-words').setAttribute('aria-label', 'Words with queries');
     fillChoice();
     element('scene-choice').addEventListener('change', () => goToScene(Number(element('scene-choice').value), null));
-    element('draw').addEventListener('click', () => goToScene(state.scene, newSeed()));
+    element('draw').addEventListener('click', () => goToScene(state.scene, (state.seed ?? scenes[state.scene].seed) + 1));
     element('own-numbers').addEventListener('click', () => {
         goToScene(state.scene, null);
         element('draw').focus();

@@ -36,7 +36,11 @@ function showFields() {
     if (![...beam.options].some(option => Number(option.value) === state.beam))
         beam.append(make('option', { value: state.beam, textContent: `beam ${state.beam}` }));
     beam.value = state.seed === null ? state.beam : 'sample';
-    for (const field of SLIDERS) element(field).value = element(`${field}-value`).textContent = state[field];
+    for (const field of SLIDERS) {
+        element(field).value = state[field];
+        element(`${field}-value`).textContent = element(field).value;
+        change({ [field]: Number(element(field).value) });
+    }
 }
 
 for (const id of ['source', 'own'])
@@ -45,10 +49,7 @@ for (const id of ['source', 'own'])
         writeAddressLater();
         ask();
     });
-element('beam').addEventListener('change', () => {
-    const { value } = element('beam'), isSample = value === 'sample';
-    go({ beam: isSample ? 1 : Number(value), seed: isSample ? 1 : null, choice: 0 });
-});
+element('beam').addEventListener('change', ({ target: { value } }) => go({ beam: Number(value) || 1, seed: value === 'sample' ? 1 : null, choice: 0 }));
 element('another').addEventListener('click', () => go({ seed: state.seed + 1 }));
 always('seed', () => { element('another').hidden = state.seed === null || scenes !== null; });
 
@@ -164,12 +165,11 @@ function lightWords() {
 
 function showTranslations() {
     const { view } = state, box = element('translations'), rivals = state.own === null && view.translations.length > 1 ? view.translations : [];
-    element('target').textContent = state.own ?? view.translations[state.choice] ?? '';
+    element('target').textContent = state.own ?? view.translations[state.choice]?.replaceAll(/ ?<\/s> ?/g, '\n') ?? '';
     element('target').hidden = state.own !== null;
     box.hidden = element('translations-title').hidden = !rivals.length;
-    const [before] = view.before;
-    element('own-score').hidden = state.own === null && !before;
-    element('own-score').textContent = before ? `of this text, the model reads what follows word ${before}` : `log-probability ${minus(view.log_probability[0].toFixed(4))}`;
+    element('own-score').hidden = state.own === null && !view.before[0];
+    element('own-score').textContent = view.before[0] ? `of this text, the model reads what follows word ${view.before[0]}` : `log-probability ${minus(view.log_probability[0].toFixed(4))}`;
     replaceChildren(box, ...rivals.map((text, i) => {
         const button = make('button', { type: 'button', 'data-test': `translation-${i}`, dir: 'auto' }, text,
             make('span', { className: 'score', textContent: minus(view.scores[i].toFixed(4)) }));

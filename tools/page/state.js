@@ -103,14 +103,10 @@ function textScale() {
 
 addEventListener('resize', () => { scaleOfText = null; });
 
-// The text of a script element in base64; empty: there is none.
-function textOf(id) {
-    return new TextDecoder().decode(Uint8Array.from(atob(element(id)?.textContent ?? ''), character => character.charCodeAt(0)));
-}
-
-// The JSON of a script element; null: there is none.
+// The JSON of a script element in base64; null: there is none.
 function dataOf(id) {
-    return JSON.parse(textOf(id) || null);
+    const bytes = Uint8Array.from(atob(element(id)?.textContent ?? ''), character => character.charCodeAt(0));
+    return JSON.parse(new TextDecoder().decode(bytes) || null);
 }
 
 // ---- what no frame needs ----
@@ -139,24 +135,17 @@ function forget(name) {
 const scenes = dataOf('scenes-data');
 const LARGEST_SEED = 4294967295;
 
-// {name, source, target, summary} of a run, with the languages of its texts; null: the page holds scenes.
+// {name, source, target, summary, sentence} of a run, with the languages of its texts and the first sentence; null: the page holds scenes.
 const run = dataOf('run-data');
 const hasSource = run?.source !== ''; // false: a language model, whose text is the target
 
-function readSeed(text) {
-    return /^[0-9]{1,10}$/.test(text) && Number(text) <= LARGEST_SEED ? Number(text) : null;
-}
+const SEED = ['seed', text => (/^[0-9]{1,10}$/.test(text) && Number(text) <= LARGEST_SEED ? Number(text) : null)];
 
-// A number from an address; what is out of the range of its slider is the usual one.
-function readSlider(field, text) {
-    const { min, max } = element(field);
-    return text !== null && Number(text) >= min && Number(text) <= max ? Number(text) : usual[field];
-}
 
 // The fields that the address holds: their names there, and how they are read from its text, which may be anything; null: none.
 const HELD = scenes ? {
     scene: ['scene', text => Math.max(0, scenes.findIndex(({ file }) => file === text)), number => scenes[number].file],
-    seed: ['seed', readSeed],
+    seed: SEED,
     head: ['head', text => text],
     colors: ['colors', text => readColors(text)],
 } : {
@@ -165,9 +154,9 @@ const HELD = scenes ? {
     update: ['update', text => readUpdate(text)],
     beam: ['beam', text => (text >= 1 && text <= 100 ? Math.floor(text) : 1)],
     choice: ['n', text => Number(text) || 0],
-    seed: ['seed', readSeed],
-    temperature: ['temperature', text => readSlider('temperature', text)],
-    length: ['length', text => readSlider('length', text)],
+    seed: SEED,
+    temperature: ['temperature', text => Number(text) || usual.temperature], // brought into the range of its slider by showFields
+    length: ['length', text => Number(text) || usual.length],
     head: ['head', text => text],
     silent: ['silent', text => text ?? ''],
     silentWords: ['silent-words', text => text ?? ''],
@@ -253,7 +242,6 @@ const KINDS = ['encoder', 'decoder', 'cross']; // as enum qkv_attention_kind
 function readView(answer) {
     const view = { source_tokens: [], target_outputs: [], translations: [], maps: [], source_words: [], target_words: [], silent_words: [],
         known_sources: [], known_targets: [], probabilities: [], given: [0], before: [0], ...answer, heads: [] };
-    if (answer.lines) view.translations = [answer.lines.join('\n')];
     for (let i = 0, offset = 0; i < view.maps.length; i += 5) {
         const [kind, layer, head, rows, columns] = view.maps.subarray(i, i + 5);
         const name = KINDS[kind];

@@ -93,16 +93,11 @@ void page_add_data(struct page *page, const char *attributes, const void *bytes,
     free(compressed);
 }
 
-void page_add_text(struct page *page, const char *attributes, const char *text)
-{
-    add_script(page, attributes, (const unsigned char *)text, strlen(text));
-}
-
 void page_add_json(struct page *page, const char *attributes, cJSON *json)
 {
     char *text = required(cJSON_PrintUnformatted(json));
     cJSON_Delete(json);
-    page_add_text(page, attributes, text);
+    add_script(page, attributes, (const unsigned char *)text, strlen(text));
     cJSON_free(text);
 }
 

@@ -47,7 +47,6 @@ struct page_translation {
     struct qkv_decoding *decoding;
     struct qkv_translations translations;
     struct qkv_attention_collector *collector;
-    bool *silent_words; /* [max_length of the model]: nothing attends to the token */
     struct qkv_arena arena;
     struct qkv_attention_pair pair; /* that the page shows; its tokens are in the arena or in `target` */
 };

@@ -54,39 +54,23 @@ int EXPORT(page_open_model)(size_t size)
 
 /* ---- the moment of training whose parameters later calls use ---- */
 
-/* Keeps the learned parameters before others replace them for the first time. */
-static size_t keep_learned(struct qkv_parameters *parameters)
+/* Those that qkv_run_pack_parameters packed into the block. Without a block the random ones from which training began, or those
+ * of the packed run. */
+int EXPORT(page_moment)(size_t size, int is_random)
 {
-    const size_t size = (size_t)parameters->elements * sizeof(float);
+    struct qkv_parameters *parameters = &model->parameters;
+    const size_t bytes = (size_t)parameters->elements * sizeof(float);
     if (!t->learned) {
-        t->learned = page_sure(malloc(size));
-        memcpy(t->learned, parameters->values, size);
+        t->learned = page_sure(malloc(bytes));
+        memcpy(t->learned, parameters->values, bytes);
     }
-    return size;
-}
-
-/* Those of the packed run. */
-int EXPORT(page_learned)(void)
-{
-    const size_t size = keep_learned(&model->parameters);
-    memcpy(model->parameters.values, t->learned, size);
-    model->parameters.changes++;
+    if (size) return qkv_run_unpack_parameters(&t->run, (const unsigned char *)page_bytes, size, &page_error);
+    if (is_random)
+        qkv_parameters_initialize(parameters, (uint64_t)t->run.config.training.random_seed);
+    else
+        memcpy(parameters->values, t->learned, bytes);
+    parameters->changes++;
     return QKV_OK;
-}
-
-/* The random ones from which its training began. */
-int EXPORT(page_random)(void)
-{
-    keep_learned(&model->parameters);
-    qkv_parameters_initialize(&model->parameters, (uint64_t)t->run.config.training.random_seed);
-    return QKV_OK;
-}
-
-/* Others, which qkv_run_pack_parameters packed into the block. */
-int EXPORT(page_snapshot)(size_t size)
-{
-    keep_learned(&model->parameters);
-    return qkv_run_unpack_parameters(&t->run, (const unsigned char *)page_bytes, size, &page_error);
 }
 
 /* ---- sampling and silence ---- */
@@ -94,9 +78,7 @@ int EXPORT(page_snapshot)(size_t size)
 /* The temperature of the probabilities that later calls show, and the seed with which they draw words; below 0: they search. */
 int EXPORT(page_sample)(double temperature, double seed)
 {
-    sampling.enabled = seed >= 0;
-    sampling.temperature = temperature;
-    sampling.seed = sampling.enabled ? (uint64_t)seed : 0;
+    sampling = (struct qkv_sampling_options){seed >= 0, temperature, 0, 1, seed >= 0 ? (uint64_t)seed : 0};
     return QKV_OK;
 }
 
@@ -126,14 +108,15 @@ static bool can_silence_words(void)
            (layers.single_head && layers.single_head->score != QKV_ATTENTION_SCORE_LOCAL_P);
 }
 
-/* The mask of `before` tokens and `count` words; NULL: none of them is silent. */
+/* The mask of `before` tokens and `count` words; NULL: none of them is silent. Shows which words are, if they can be. */
 static const bool *mask_of(int64_t before, int64_t count)
 {
+    int32_t *is_silent = page_integers("silent_words", can_silence_words() ? count : 0);
     bool *mask = NULL;
     for (int64_t i = 0; i < silent_count && can_silence_words(); i++) {
         if (silent[i] >= count) continue;
         if (!mask) mask = page_sure(qkv_arena_zeroed(&t->arena, (size_t)(before + count)));
-        mask[before + silent[i]] = true;
+        mask[before + silent[i]] = is_silent[silent[i]] = true;
     }
     return mask;
 }
@@ -211,18 +194,10 @@ static const char *word_of(int32_t id)
     return page_sure((char *)qkv_token_shown(qkv_vocabulary_token(&t->run.target, id), &t->arena));
 }
 
-/* log sum p^(1 / temperature) over all tokens: with it, p^(1 / temperature) is divided to be a probability again. */
-static double log_divisor(const struct qkv_next_scores *next)
+/* p^(1 / temperature), which is divided by its sum over all tokens to be a probability again. */
+static double tempered(double log_probability)
 {
-    double sum = 0;
-    for (int32_t id = 0; id < next->classes; id++)
-        sum += qkv_scalar_exp(qkv_next_log_probability(next, 0, id) / sampling.temperature);
-    return qkv_scalar_log(sum);
-}
-
-static double at_temperature(double log_probability, double divisor)
-{
-    return qkv_scalar_exp(log_probability / sampling.temperature - divisor);
+    return qkv_scalar_exp(log_probability / sampling.temperature);
 }
 
 /* Begins a decoding of the source, or of a text. */
@@ -255,12 +230,13 @@ static enum qkv_status show_probabilities(int64_t steps, const int32_t *outputs)
             qkv_decoding_step(t->decoding, 1, &input, &sentence, &page_error);
         if (!next) return QKV_INVALID;
         int count = best_words(next, ids, values);
-        double value = qkv_next_log_probability(next, 0, outputs[step]), divisor = log_divisor(next);
+        double value = qkv_next_log_probability(next, 0, outputs[step]), sum = 0;
+        for (int32_t id = 0; id < next->classes; id++) sum += tempered(qkv_next_log_probability(next, 0, id));
         *log_probability += value;
-        probabilities[step] = at_temperature(value, divisor);
+        probabilities[step] = tempered(value) / sum;
         for (int i = 0; i < NEXT_WORDS; i++) {
             words[step * NEXT_WORDS + i] = i < count ? word_of(ids[i]) : "";
-            if (i < count) next_probabilities[step * NEXT_WORDS + i] = at_temperature(values[i], divisor);
+            if (i < count) next_probabilities[step * NEXT_WORDS + i] = tempered(values[i]) / sum;
         }
         input = outputs[step];
     }
@@ -302,13 +278,6 @@ static const int32_t *show_tokens(const struct qkv_attention_report *report, con
         known[i] = outputs[i] != QKV_UNKNOWN;
     }
     return outputs;
-}
-
-/* Shows which of the tokens that can be silent are. masked [count]; NULL: none is. */
-static void show_silence(const bool *masked, int64_t count)
-{
-    int32_t *is_silent = page_integers("silent_words", can_silence_words() ? count : 0);
-    for (int64_t i = 0; masked && i < count; i++) is_silent[i] = masked[i];
 }
 
 /* Shows the pair. target_words [target.length]: the word of each token. */
@@ -359,26 +328,13 @@ static enum qkv_status read_text(const char *line, const char *end, bool has_lin
     return read_text(stop + 1, end, has_lines);
 }
 
-static void show_lines(void)
-{
-    const char **lines = page_sure(qkv_arena_allocate(&t->arena, (size_t)(text.count + 1) * sizeof *lines));
-    int64_t count = 0, begin = 1;
-    for (int64_t i = 1; i <= text.count; i++) {
-        if (i < text.count && text.ids[i] != QKV_END) continue;
-        lines[count++] =
-            page_sure(qkv_detokenize(&t->run.config.data.trg, i - begin, text.tokens + begin, &t->arena));
-        begin = i + 1;
-    }
-    page_texts("lines", count, lines);
-}
-
 /* Continues the text of the block by at most `length` tokens, and shows as much of its end as the model reads (qkv_complete). */
 static enum qkv_status write_text(size_t size, int64_t length)
 {
     const struct qkv_data_config *data = &t->run.config.data;
     const bool runs_on = t->run.sides.runs_on;
-    const int64_t positions = t->decoding->max_length, room = (int64_t)size + 2 + length,
-                  window = data->context < positions ? data->context : positions;
+    const int64_t room = (int64_t)size + 2 + length;
+    int64_t begin = 0;
     qkv_arena_reset(&t->arena);
     text.count = 0;
     text.ids = page_sure(qkv_arena_allocate(&t->arena, (size_t)room * sizeof *text.ids));
@@ -389,26 +345,26 @@ static enum qkv_status write_text(size_t size, int64_t length)
     const bool *masked = mask_of(1, given - 1 + length);
     const struct qkv_completion completion = {.model = model,
                                               .runs_on = runs_on,
-                                              .window = window,
+                                              .window = data->context,
                                               .max_length = length,
                                               .sampling = sampling,
                                               .masked = masked,
+                                              .begin = &begin,
                                               .token = add_token};
     if (qkv_complete(&completion, (struct qkv_ids){given - 1, text.ids + 1}, &page_error)) return QKV_INVALID;
-    int64_t begin = runs_on && given >= window ? given - window / 2 : 0;
-    while (runs_on && text.count - begin > window) begin += window - window / 2;
     t->pair = (struct qkv_attention_pair){
         .target = {text.count - begin - 1, text.ids + begin + 1},
         .target_tokens = text.tokens + begin + 1,
         .target_masked = masked ? masked + begin : NULL,
-        .unfinished = text.count - given == length || text.count >= positions,
+        .unfinished = text.count - given == length || text.count >= t->decoding->max_length,
         .before = runs_on ? text.ids + begin : NULL,
         .before_token = runs_on ? text.tokens[begin] : NULL,
     };
     *page_integers("before", 1) = (int32_t)begin;
     *page_integers("given", 1) = (int32_t)(given > begin ? given - begin - 1 : 0);
-    show_silence(masked ? masked + 1 : NULL, text.count - 1);
-    show_lines();
+    page_texts("translations", 1, /* in which </s> ends lines */
+               (const char *const[]){
+                   page_sure(qkv_detokenize(&data->trg, text.count - 1, text.tokens + 1, &t->arena))});
     return show(words_of(t->pair.target.length, t->pair.target_tokens));
 }
 
@@ -421,7 +377,6 @@ static enum qkv_status read_source(const char *text, size_t size)
     t->pair = (struct qkv_attention_pair){.source = {t->source.tokens.count, t->source.ids},
                                           .source_tokens = t->source.tokens.token,
                                           .source_masked = mask_of(0, t->source.tokens.count + 1)};
-    show_silence(t->pair.source_masked, t->source.tokens.count + 1);
     return QKV_OK;
 }
 

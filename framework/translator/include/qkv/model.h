@@ -656,6 +656,8 @@ struct qkv_completion {
     struct qkv_sampling_options sampling;
     /* [1 + prompt + max_length]: tokens of the text, after the one before it, that attention must ignore; NULL: none */
     const bool *masked;
+    int64_t *
+        begin; /* receives where the last tokens begin that the model saw, 0: at the one before the text; NULL: not wanted */
     int64_t number; /* of the text: each has samples of its own; from 0 to 2^20 - 1 */
     /* Called for each token as it is chosen */
     void (*token)(void *context, int32_t id);
