@@ -261,7 +261,7 @@ static int run_page(int operands, char **operand)
 
 const struct command command_page = {
     .name = "page",
-    .summary = "write a web page that translates, continues a text, or explains attention",
+    .summary = "write a web page of a model, or one that explains attention",
     .synopsis = "page [RUN | SCENE...] [options]",
     .description =
         "Writes one HTML file that holds a run, or scenes, and the engine as WebAssembly. It needs no "
