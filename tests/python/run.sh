@@ -23,7 +23,7 @@ PATH=$work/build/bin:$PATH
 CMAKE_BUILD_PARALLEL_LEVEL=$(nproc)
 export CMAKE_BUILD_PARALLEL_LEVEL
 pip -q wheel --no-deps --no-build-isolation -w "$work" "$root"
-auditwheel -q repair -w "$work/repaired" "$work"/qkv-*.whl || auditwheel repair -w "$work/repaired" "$work"/qkv-*.whl
+auditwheel repair -w "$work/repaired" "$work"/qkv-*.whl >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 ls -l "$work/repaired"
 [ "$(cat "$work"/repaired/*.whl | wc -c)" -le 15000000 ] || { echo "run.sh: the wheel is larger than 15 MB" >&2; exit 1; }
 "$work/empty/bin/pip" -q install --no-deps "$work"/repaired/*.whl

@@ -268,7 +268,8 @@ class Life(unittest.TestCase):
         self.assertFalse(failures)
 
     def test_interrupt_keeps_the_run(self):
-        code = (f"import qkv; qkv.train({CONFIG!r}, {{'training.model_dir': {str(FOLDER / 'stopped')!r}, 'training.updates': 10**6,"
+        code = ("import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"  # a job in the background ignores it
+                f"import qkv; qkv.train({CONFIG!r}, {{'training.model_dir': {str(FOLDER / 'stopped')!r}, 'training.updates': 10**6,"
                 "'training.validation_freq': 10**6, 'training.logging_freq': 1})")
         process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code])
         metrics = FOLDER / "stopped" / "metrics.jsonl"
