@@ -160,7 +160,7 @@ static struct qkv_decoding *decoding_of(const struct qkv_model *model,
     if (!decoding) return NULL;
     decoding->interface = interface;
     decoding->model = model;
-    decoding->max_length = qkv_stack_max_length(&model->config.decoder);
+    decoding->max_length = qkv_max_length(&model->config, true);
     decoding->element_size = qkv_dtype_size(model->parameters.dtype);
     decoding->encoder = decoding_graph(model);
     decoding->decoder = decoding_graph(model);

@@ -110,9 +110,7 @@ struct qkv_input_layers qkv_model_inputs(const struct qkv_model *model, enum qkv
 
 int64_t qkv_model_max_length(const struct qkv_model *model)
 {
-    bool has_encoder = model->config.encoder.type != QKV_NETWORK_DECODER_ONLY;
-    int64_t source = has_encoder ? qkv_stack_max_length(&model->config.encoder) : INT32_MAX,
-            target = qkv_stack_max_length(&model->config.decoder);
+    int64_t source = qkv_max_length(&model->config, false), target = qkv_max_length(&model->config, true);
     return source < target ? source : target;
 }
 

@@ -13,6 +13,12 @@ const struct qkv_network_interface *qkv_network_of(const struct qkv_model_config
 /* Reads `model.settings` into model->settings, in the arena of the parameters. */
 enum qkv_status qkv_network_read_settings(struct qkv_model *model, struct qkv_error *error);
 
+/* Whether the model is a decoder alone that translates. Without words of a source, it is a language model. */
+static inline bool qkv_has_prefix(const struct qkv_model *model)
+{
+    return model->config.decoder.type == QKV_NETWORK_DECODER_ONLY && model->source_size > QKV_SPECIALS;
+}
+
 /* Makes a tensor of the encoder's graph a constant of the decoder's graph, without a copy. */
 static inline struct qkv_tensor *qkv_decoding_from_encoder(const struct qkv_decoding *decoding,
                                                            struct qkv_tensor *x)

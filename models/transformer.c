@@ -28,14 +28,15 @@ struct stack_declaration {
 };
 
 /* The table of positions has a column for each component of a hidden state (added positions), for each component
- * of a key (rotary), or for each head (relative: bias of a distance bucket). */
-static struct qkv_positions_options position_options(const struct qkv_stack_config *config)
+ * of a key (rotary), or for each head (relative: bias of a distance bucket). Where positions run on from the source to the
+ * target, it has rows for two sentences. */
+static struct qkv_positions_options position_options(const struct qkv_stack_config *config, bool runs_on)
 {
     bool rotary = config->positions.type == QKV_POSITION_ROTARY,
          relative = config->positions.type == QKV_POSITION_RELATIVE;
     return (struct qkv_positions_options){
         .kind = config->positions.type,
-        .length = relative ? config->positions.buckets : config->positions.max_length,
+        .length = relative ? config->positions.buckets : config->positions.max_length * (runs_on ? 2 : 1),
         .width = rotary     ? config->attention.key_width
                  : relative ? config->num_heads
                             : config->hidden_size,
@@ -135,7 +136,8 @@ void qkv_transformer_declare_stack(struct qkv_model *model, struct transformer_s
                                                     config->hidden_size,
                                                     config->embeddings.scale,
                                                     {all->embed_initializer, all->embed_init_gain}};
-    const struct qkv_positions_options positions = position_options(config);
+    const struct qkv_positions_options positions =
+        position_options(config, qkv_has_prefix(model) && !config->positions.restart);
     if (shared)
         stack->embedding = *shared;
     else
@@ -215,33 +217,76 @@ static struct qkv_tensor *finish(const struct transformer_stack *stack, struct q
     return x;
 }
 
-/* Attention with its residual connection over packed sentences: inputs->x [Nq, D] -> [Nq, D]. inputs->memory NULL:
- * self-attention. */
+/* What an attention layer of the source pass has recorded with this role; NULL when the graph has failed. */
+static struct qkv_tensor *source_part(const struct qkv_trace *trace, enum qkv_part_role role, int64_t layer)
+{
+    const struct qkv_part *part = qkv_trace_attention(trace, role, QKV_ATTENTION_ENCODER, layer);
+    return part ? part->node : NULL;
+}
+
+/* Keys or values of a layer, those of each source before those of its target, `own` [Nt, any]: [Ns + Nt, any] */
+static struct qkv_tensor *join_source(const struct qkv_source_prefix *prefix, struct qkv_graph *graph,
+                                      enum qkv_part_role role, int64_t layer, struct qkv_tensor *own)
+{
+    struct qkv_tensor *both = qkv_concat(graph, source_part(prefix->trace, role, layer), own, 0);
+    return qkv_gather_rows(graph, both, prefix->rows, prefix->count);
+}
+
+/* Records the parts of an attention layer, part[0] with the first role; NULL: there is no such part. */
+static void record(struct qkv_trace *trace, struct qkv_graph *graph, const struct qkv_part *owner,
+                   struct qkv_tensor *const part[QKV_PART_RESIDUAL - QKV_PART_INPUT + 1])
+{
+    for (int role = QKV_PART_INPUT; role <= QKV_PART_RESIDUAL; role++)
+        qkv_trace_record(trace, graph, owner, (enum qkv_part_role)role, part[role - QKV_PART_INPUT]);
+}
+
+/* What attention reads, and which part of it is wanted. */
+struct attend_options {
+    struct qkv_attention_inputs inputs;     /* memory NULL: self-attention */
+    const struct qkv_source_prefix *prefix; /* NULL: none */
+    bool keys_only;
+};
+
+/* Attention with its residual connection over packed sentences: inputs.x [Nq, D] -> [Nq, D]. With a prefix, the weights of the
+ * targets to their sources are recorded as cross-attention. */
 static struct qkv_tensor *attend(const struct attention_sublayer *sublayer, struct qkv_graph *graph,
-                                 const struct qkv_attention_inputs *inputs, struct qkv_trace *trace)
+                                 const struct attend_options *options, struct qkv_trace *trace)
 {
     const struct qkv_multi_head *attention = &sublayer->attention;
+    const struct qkv_attention_inputs *inputs = &options->inputs;
+    const struct qkv_source_prefix *prefix = options->prefix;
     const struct qkv_part *owner = &sublayer->owner;
     const struct qkv_segments queries = inputs->queries, keys = inputs->keys;
+    const int64_t *first = prefix ? prefix->first : NULL;
     struct qkv_tensor *inside = enter(&sublayer->residual, graph, inputs->x, trace, owner); /* [Nq, D] */
-    struct qkv_tensor *memory = inputs->memory ? inputs->memory : inside, *node;
-    struct qkv_attention_projections projections = {.mask = inputs->mask, .queries = queries, .keys = keys};
-    projections.query = qkv_multi_head_query(attention, graph, inside, queries, NULL); /* [Nq, H K] */
-    projections.key = qkv_multi_head_key(attention, graph, memory, keys, NULL);        /* [Nk, G K] */
-    projections.value = qkv_multi_head_value(attention, graph, memory);                /* [Nk, G V] */
-    struct qkv_tensor *context =
-        qkv_multi_head_context(attention, graph, &projections, &node);               /* [Nq, H V] */
-    struct qkv_tensor *result = qkv_dense_apply(&attention->output, graph, context); /* [Nq, D] */
-    qkv_trace_record(trace, graph, owner, QKV_PART_INPUT, inside);
-    qkv_trace_record(trace, graph, owner, QKV_PART_MEMORY, memory);
-    qkv_trace_record(trace, graph, owner, QKV_PART_QUERY, projections.query);
-    qkv_trace_record(trace, graph, owner, QKV_PART_KEY, projections.key);
-    qkv_trace_record(trace, graph, owner, QKV_PART_VALUE, projections.value);
-    qkv_trace_record(trace, graph, owner, QKV_PART_WEIGHTS, node);
-    qkv_trace_record(trace, graph, owner, QKV_PART_CONTEXT, context);
-    qkv_trace_record(trace, graph, owner, QKV_PART_OUTPUT, result);
-    qkv_trace_record(trace, graph, owner, QKV_PART_RESIDUAL, inputs->x);
-    return leave(&sublayer->residual, graph, inputs->x, result, trace, owner);
+    struct qkv_tensor *memory = inputs->memory ? inputs->memory : inside, *query = NULL, *node = NULL,
+                      *context = NULL, *result = NULL;
+    if (!options->keys_only) query = qkv_multi_head_query(attention, graph, inside, queries, first);
+    struct qkv_tensor *key = qkv_multi_head_key(attention, graph, memory, keys, first); /* [Nk, G K] */
+    struct qkv_tensor *value = qkv_multi_head_value(attention, graph, memory);          /* [Nk, G V] */
+    struct qkv_attention_projections projections = {query, key, value, inputs->mask, queries, keys};
+    if (prefix) {
+        projections.key = join_source(prefix, graph, QKV_PART_KEY, owner->layer, key);
+        projections.value = join_source(prefix, graph, QKV_PART_VALUE, owner->layer, value);
+        projections.mask = prefix->mask;
+        projections.keys = prefix->sentences;
+    }
+    if (!options->keys_only) {
+        context = qkv_multi_head_context(attention, graph, &projections, &node); /* [Nq, H V] */
+        result = qkv_dense_apply(&attention->output, graph, context);            /* [Nq, D] */
+    }
+    record(trace, graph, owner,
+           (struct qkv_tensor *[]){inside, memory, query, key, value, node, context, result, inputs->x});
+    if (prefix) {
+        struct qkv_part cross = *owner;
+        cross.attention = QKV_ATTENTION_CROSS;
+        memory = source_part(prefix->trace, QKV_PART_MEMORY, owner->layer);
+        key = source_part(prefix->trace, QKV_PART_KEY, owner->layer);
+        value = source_part(prefix->trace, QKV_PART_VALUE, owner->layer);
+        record(trace, graph, &cross,
+               (struct qkv_tensor *[]){inside, memory, query, key, value, node, context, result, inputs->x});
+    }
+    return result ? leave(&sublayer->residual, graph, inputs->x, result, trace, owner) : NULL;
 }
 
 struct qkv_tensor *qkv_transformer_apply_stack(const struct transformer_stack *stack, struct qkv_graph *graph,
@@ -249,31 +294,35 @@ struct qkv_tensor *qkv_transformer_apply_stack(const struct transformer_stack *s
                                                struct qkv_trace *trace)
 {
     const struct qkv_segments own = inputs->own;
-    struct qkv_attention_inputs self = {.mask = inputs->own_mask, .queries = own, .keys = own},
-                                cross = {.memory = inputs->memory,
-                                         .mask = inputs->memory_mask,
-                                         .queries = own,
-                                         .keys = inputs->memory_segments};
-    struct qkv_tensor *x = embed(stack, graph, inputs->ids, inputs->count, own, NULL, trace);
+    struct attend_options self = {{.mask = inputs->own_mask, .queries = own, .keys = own},
+                                  .prefix = inputs->prefix},
+                          cross = {{.memory = inputs->memory,
+                                    .mask = inputs->memory_mask,
+                                    .queries = own,
+                                    .keys = inputs->memory_segments}};
+    const int64_t *first = inputs->prefix ? inputs->prefix->first : NULL;
+    struct qkv_tensor *x = embed(stack, graph, inputs->ids, inputs->count, own, first, trace);
     for (int64_t i = 0; i < stack->layer_count; i++) {
-        self.x = x;
-        x = cross.x = attend(&stack->layers[i].self, graph, &self, trace);
+        self.inputs.x = x;
+        self.keys_only = inputs->keys_only && i + 1 == stack->layer_count;
+        x = cross.inputs.x = attend(&stack->layers[i].self, graph, &self, trace);
+        if (self.keys_only) return NULL;
         if (stack->has_cross) x = attend(&stack->layers[i].cross, graph, &cross, trace);
         x = feed_forward(&stack->layers[i], graph, x, trace);
     }
     return finish(stack, graph, x, trace);
 }
 
-/* All encoder layers on the sources of a batch: [Ns, D]. mask: qkv_source_mask. */
-static struct qkv_tensor *encode(const struct transformer *network, struct qkv_graph *graph,
-                                 const struct qkv_batch_view *batch, struct qkv_tensor *mask,
-                                 struct qkv_trace *trace)
+struct qkv_tensor *qkv_transformer_encode(const struct transformer *network, struct qkv_graph *graph,
+                                          const struct qkv_batch_view *batch, struct qkv_tensor *mask,
+                                          bool keys_only, struct qkv_trace *trace)
 {
     const struct qkv_transformer_inputs inputs = {
         .ids = batch->source,
         .count = batch->source_tokens,
         .own = {batch->count, batch->source_start, batch->source_length},
         .own_mask = mask,
+        .keys_only = keys_only,
     };
     return qkv_transformer_apply_stack(&network->encoder, graph, &inputs, trace);
 }
@@ -288,7 +337,7 @@ static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_grap
         .count = batch->target_tokens,
         .own = {batch->count, batch->target_start, batch->target_length},
         .own_mask = qkv_key_mask(graph, batch->target_masked, batch->target_tokens, 1),
-        .memory = encode(network, graph, batch, mask, trace), /* [Ns, D] */
+        .memory = qkv_transformer_encode(network, graph, batch, mask, false, trace), /* [Ns, D] */
         .memory_mask = mask,
         .memory_segments = {batch->count, batch->source_start, batch->source_length},
     };
@@ -303,11 +352,14 @@ struct qkv_attention_layers qkv_transformer_attention(const struct qkv_model *mo
     const struct transformer *network = model->network;
     const struct transformer_stack *stack =
         kind == QKV_ATTENTION_ENCODER ? &network->encoder : &network->decoder;
-    if (layer < 1 || layer > stack->layer_count || (kind == QKV_ATTENTION_CROSS && !stack->has_cross))
+    bool is_cross = kind == QKV_ATTENTION_CROSS && !stack->has_prefix;
+    if (layer < 1 || layer > stack->layer_count || (is_cross && !stack->has_cross))
         return (struct qkv_attention_layers){0};
     const struct transformer_layer *found = &stack->layers[layer - 1];
-    const struct attention_sublayer *sublayer = kind == QKV_ATTENTION_CROSS ? &found->cross : &found->self;
+    const struct attention_sublayer *sublayer = is_cross ? &found->cross : &found->self;
     bool is_last = layer == stack->layer_count, has_cross = kind == QKV_ATTENTION_DECODER && stack->has_cross;
+    if (is_last && stack == &network->encoder && network->decoder.has_prefix) /* only its keys are read */
+        return (struct qkv_attention_layers){.multi_head = &sublayer->attention};
     return (struct qkv_attention_layers){
         .multi_head = &sublayer->attention,
         .residual = &sublayer->residual,
@@ -332,8 +384,8 @@ struct qkv_input_layers qkv_transformer_inputs(const struct qkv_model *model, en
  * new token of every hypothesis and stores its keys and values in caches. The graph of the decoder
  * is built once and runs again for every step with the same number of rows. */
 
-/* Keys or values of the tokens so far: [slots, length, width]. Each hypothesis has one slot, which has room
- * for the tokens of all steps. */
+/* Keys or values of the tokens so far: [slots, room, width]. Each hypothesis has one slot, which has room
+ * for the tokens of all steps and, before them, those of a prefix. */
 struct cache {
     void *memory;
     int64_t width;
@@ -350,6 +402,8 @@ struct transformer_decoding {
     struct qkv_batch_view batch; /* the sources: arrays of base.arena */
     struct qkv_segments sources; /* of the batch */
     int64_t graph_rows;          /* rows of the decoder's graph; 0: not built */
+    int64_t room;                /* rows of a slot */
+    struct cache mask;           /* of the keys, if words of a prefix are masked */
 
     /* Slot of each row in the caches. Reordering changes slots; it copies keys and values only when
      * several rows continue the same row. */
@@ -359,8 +413,9 @@ struct transformer_decoding {
     bool *is_busy;  /* [rows], by slot: its old row is continued by some new row */
 
     /* Segments of one step. The query of hypothesis i is row i; its keys are rows 0 .. step of its
-     * slot, and for cross-attention its source. */
+     * slot, after those of a prefix, and for cross-attention its source. */
     int64_t *query_start, *query_length, *self_start, *self_length, *cross_start, *cross_length;
+    int64_t *position;  /* of the new tokens */
     int32_t *cache_row; /* rows of the caches for the new keys and values */
     int32_t *ids;       /* the tokens fed */
 };
@@ -373,7 +428,7 @@ static struct transformer_decoding *transformer_decoding_of(struct qkv_decoding 
 static void make_cache(struct transformer_decoding *d, struct cache *cache, int64_t heads, int64_t width)
 {
     cache->width = heads * width;
-    size_t bytes = (size_t)(d->base.rows * d->base.length * cache->width) * d->base.element_size;
+    size_t bytes = (size_t)(d->base.rows * d->room * cache->width) * d->base.element_size;
     cache->memory = qkv_arena_allocate(&d->base.arena, bytes);
 }
 
@@ -389,8 +444,9 @@ static bool make_room(struct transformer_decoding *d, const struct transformer_s
         make_cache(d, &d->layers[i].keys, heads, attention->key_width);
         make_cache(d, &d->layers[i].values, heads, attention->value_width);
     }
-    int64_t **numbers[] = {&d->query_start, &d->query_length, &d->self_start, &d->self_length,
-                           &d->cross_start, &d->cross_length, &d->slot,       &d->next_slot};
+    int64_t **numbers[] = {&d->query_start, &d->query_length, &d->self_start,
+                           &d->self_length, &d->cross_start,  &d->cross_length,
+                           &d->slot,        &d->next_slot,    &d->position};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *numbers[i] = qkv_arena_allocate(arena, rows * sizeof **numbers[i]);
     d->cache_row = qkv_arena_allocate(arena, rows * sizeof *d->cache_row);
@@ -398,7 +454,20 @@ static bool make_room(struct transformer_decoding *d, const struct transformer_s
     d->is_taken = qkv_arena_allocate(arena, rows * sizeof *d->is_taken);
     d->is_busy = qkv_arena_allocate(arena, rows * sizeof *d->is_busy);
     for (int64_t i = 0; !arena->failed && i < d->base.rows; i++) d->slot[i] = i;
+    d->mask = (struct cache){0};
+    if (stack->has_prefix && (d->batch.source_masked || d->batch.target_masked))
+        make_cache(d, &d->mask, 1, 1);
+    for (int64_t i = 0; d->mask.memory && i < d->base.rows * d->room; i++)
+        qkv_dtype_set(d->base.model->parameters.dtype, d->mask.memory, i, 1);
     return !arena->failed;
+}
+
+static int64_t longest_source(const struct transformer_decoding *d)
+{
+    int64_t longest = 0;
+    for (int64_t s = 0; s < d->sources.count; s++)
+        if (d->sources.length[s] > longest) longest = d->sources.length[s];
+    return longest;
 }
 
 static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
@@ -406,18 +475,27 @@ static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_bat
 {
     struct transformer_decoding *d = transformer_decoding_of(decoding);
     const struct transformer *network = decoding->model->network;
+    bool has_prefix = network->decoder.has_prefix;
+    struct qkv_trace trace = {0};
     d->graph_rows = 0;
     d->batch = *batch;
     d->sources = (struct qkv_segments){batch->count, batch->source_start, batch->source_length};
-    if (!make_room(d, &network->decoder)) return qkv_no_memory(error);
-    if (!network->decoder.has_cross && batch->source_tokens)
+    d->room = d->base.length + (has_prefix ? longest_source(d) : 0);
+    if (d->room > INT32_MAX / d->base.rows || !make_room(d, &network->decoder)) return qkv_no_memory(error);
+    if (!network->decoder.has_cross && !has_prefix && batch->source_tokens)
         return qkv_error_set(error, "a language model has no sources: decode an empty batch");
-    if (!network->decoder.has_cross) return QKV_OK;
+    if (!network->decoder.has_cross && !has_prefix) return QKV_OK;
     qkv_graph_reset(d->base.encoder);
-    qkv_graph_share_memory(d->base.encoder, true);
+    qkv_graph_share_memory(d->base.encoder, !has_prefix); /* all keys and values of a prefix are kept */
     struct qkv_tensor *mask = qkv_source_mask(d->base.encoder, batch),
-                      *memory = encode(network, d->base.encoder, batch, mask, NULL);
+                      *memory = qkv_transformer_encode(network, d->base.encoder, batch, mask, has_prefix,
+                                                       has_prefix ? &trace : NULL);
     for (int64_t i = 0; i < network->decoder.layer_count; i++) {
+        if (has_prefix) {
+            d->layers[i].cross_key = source_part(&trace, QKV_PART_KEY, i + 1);
+            d->layers[i].cross_value = source_part(&trace, QKV_PART_VALUE, i + 1);
+            continue;
+        }
         const struct qkv_multi_head *cross = &network->decoder.layers[i].cross.attention;
         d->layers[i].cross_key = qkv_multi_head_key(cross, d->base.encoder, memory, d->sources, NULL);
         d->layers[i].cross_value = qkv_multi_head_value(cross, d->base.encoder, memory);
@@ -433,7 +511,7 @@ static struct qkv_tensor *store(struct transformer_decoding *d, const struct cac
                                 struct qkv_tensor *x)
 {
     struct qkv_graph *graph = d->base.decoder;
-    const struct qkv_shape shape = QKV_SHAPE(d->base.rows * d->base.length, cache->width);
+    const struct qkv_shape shape = QKV_SHAPE(d->base.rows * d->room, cache->width);
     return qkv_store_rows(graph, qkv_wrap(graph, shape, cache->memory), x, d->cache_row);
 }
 
@@ -447,49 +525,50 @@ static struct qkv_tensor *attend_in_step(struct transformer_decoding *d,
     const struct qkv_multi_head *attention = &sublayer->attention;
     bool is_cross = sublayer->owner.attention == QKV_ATTENTION_CROSS;
     int64_t rows = qkv_tensor_shape(x).size[0];
-    const int64_t *step = is_cross ? NULL : &d->base.step;
+    const int64_t *position = is_cross ? NULL : d->position;
     struct qkv_attention_projections projections = {.mask = mask,
                                                     .queries = {rows, d->query_start, d->query_length}};
     struct qkv_tensor *normed = qkv_residual_input(&sublayer->residual, graph, x);
-    projections.query = qkv_multi_head_query(attention, graph, normed, projections.queries, step);
+    projections.query = qkv_multi_head_query(attention, graph, normed, projections.queries, position);
     if (is_cross) {
         projections.keys = (struct qkv_segments){rows, d->cross_start, d->cross_length};
         projections.key = qkv_decoding_from_encoder(&d->base, state->cross_key);
         projections.value = qkv_decoding_from_encoder(&d->base, state->cross_value);
     } else {
-        /* The queries of a sentence have the last positions of its keys (qkv/graph.h): here the new
-         * token has position `step`. */
+        /* The query of a hypothesis has the last position of its keys (qkv/graph.h). */
         projections.keys = (struct qkv_segments){rows, d->self_start, d->self_length};
-        projections.key =
-            store(d, &state->keys, qkv_multi_head_key(attention, graph, normed, projections.queries, step));
+        projections.key = store(d, &state->keys,
+                                qkv_multi_head_key(attention, graph, normed, projections.queries, position));
         projections.value = store(d, &state->values, qkv_multi_head_value(attention, graph, normed));
     }
     struct qkv_tensor *result = qkv_multi_head_attend(attention, graph, &projections, NULL);
     return qkv_residual_output(&sublayer->residual, graph, x, result);
 }
 
-/* Sets the segments and cache rows of this step. */
+/* Sets the segments, positions and cache rows of this step. */
 static void set_segments(struct transformer_decoding *d, int64_t rows, const int64_t *sentences)
 {
+    const struct qkv_model *model = d->base.model;
+    bool has_prefix = qkv_has_prefix(model), runs_on = !model->config.decoder.positions.restart;
     for (int64_t i = 0; i < rows; i++) {
+        int64_t source = d->sources.length[sentences[i]], before = d->base.step + (has_prefix ? source : 0);
         d->query_start[i] = i;
         d->query_length[i] = 1;
-        d->self_start[i] = d->slot[i] * d->base.length;
-        d->self_length[i] = d->base.step + 1;
+        d->position[i] = runs_on ? before : d->base.step;
+        d->self_start[i] = d->slot[i] * d->room;
+        d->self_length[i] = before + 1;
         d->cross_start[i] = d->sources.start[sentences[i]];
-        d->cross_length[i] = d->sources.length[sentences[i]];
-        d->cache_row[i] = (int32_t)(d->slot[i] * d->base.length + d->base.step);
+        d->cross_length[i] = source;
+        d->cache_row[i] = (int32_t)(d->self_start[i] + before);
     }
 }
 
 /* Sets the longest segments that a later step may have: the graph plans its memory for these. */
 static void set_longest_segments(struct transformer_decoding *d, int64_t rows)
 {
-    int64_t longest = 0;
-    for (int64_t s = 0; s < d->sources.count; s++)
-        if (d->sources.length[s] > longest) longest = d->sources.length[s];
+    int64_t longest = longest_source(d);
     for (int64_t i = 0; i < rows; i++) {
-        d->self_length[i] = d->base.length;
+        d->self_length[i] = d->room;
         d->cross_start[i] = 0;
         d->cross_length[i] = longest;
     }
@@ -507,10 +586,11 @@ static enum qkv_status build(struct transformer_decoding *d, int64_t rows, const
     qkv_graph_share_memory(graph, true);
     set_segments(d, rows, sentences);
     set_longest_segments(d, rows);
-    struct qkv_tensor *mask = qkv_source_mask(graph, &d->batch); /* [Ns] */
-    struct qkv_tensor *self_mask =
-        qkv_key_mask(graph, d->batch.target_masked, d->base.length, d->base.rows);         /* of the caches */
-    struct qkv_tensor *x = embed(stack, graph, d->ids, rows, tokens, &d->base.step, NULL); /* [rows, D] */
+    struct qkv_tensor *mask = stack->has_cross ? qkv_source_mask(graph, &d->batch) : NULL; /* [Ns] */
+    struct qkv_tensor *self_mask =                                                         /* of the caches */
+        d->mask.memory ? qkv_wrap(graph, QKV_SHAPE(d->base.rows * d->room), d->mask.memory)
+                       : qkv_key_mask(graph, d->batch.target_masked, d->base.length, d->base.rows);
+    struct qkv_tensor *x = embed(stack, graph, d->ids, rows, tokens, d->position, NULL); /* [rows, D] */
     for (int64_t i = 0; i < stack->layer_count; i++) {
         x = attend_in_step(d, &stack->layers[i].self, &d->layers[i], x, self_mask);
         if (stack->has_cross) x = attend_in_step(d, &stack->layers[i].cross, &d->layers[i], x, mask);
@@ -531,10 +611,40 @@ static bool are_valid(const struct transformer_decoding *d, int64_t rows, const 
     return true;
 }
 
+/* Copies rows from row `first` of `from` on to the rows from row `to` of a cache on. */
+static void copy_rows(const struct transformer_decoding *d, const struct cache *cache, int64_t to,
+                      const void *from, int64_t first, int64_t count)
+{
+    size_t row = (size_t)cache->width * d->base.element_size;
+    memcpy((char *)cache->memory + (size_t)to * row, (const char *)from + (size_t)first * row,
+           (size_t)count * row);
+}
+
+/* Copies the keys and values of the source of each hypothesis to the beginning of its slot. */
+static void store_prefix(struct transformer_decoding *d, int64_t rows, const int64_t *sentences)
+{
+    int64_t layers = d->base.model->config.decoder.num_layers;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t first = d->sources.start[sentences[i]], count = d->sources.length[sentences[i]],
+                to = d->slot[i] * d->room;
+        for (int64_t l = 0; l < layers; l++) {
+            const struct layer_state *layer = &d->layers[l];
+            copy_rows(d, &layer->keys, to, qkv_tensor_value(layer->cross_key), first, count);
+            copy_rows(d, &layer->values, to, qkv_tensor_value(layer->cross_value), first, count);
+        }
+        for (int64_t j = 0; d->mask.memory && j < count + d->base.length; j++) {
+            const bool *masked = j < count ? d->batch.source_masked : d->batch.target_masked;
+            bool is_masked = masked && masked[j < count ? first + j : j - count];
+            qkv_dtype_set(d->base.model->parameters.dtype, d->mask.memory, to + j, is_masked ? 0 : 1);
+        }
+    }
+}
+
 static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
                             const int64_t *sentences, struct qkv_error *error)
 {
     struct transformer_decoding *d = transformer_decoding_of(decoding);
+    if (!d->base.step && qkv_has_prefix(d->base.model)) store_prefix(d, rows, sentences);
     memcpy(d->ids, ids, (size_t)rows * sizeof *ids);
     if ((rows != d->graph_rows || !are_valid(d, rows, ids)) && build(d, rows, sentences, error))
         return QKV_INVALID;
@@ -542,15 +652,6 @@ static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const i
     qkv_graph_rewind_unchecked(d->base.decoder); /* reads the arrays of this step */
     qkv_forward(d->base.decoder);
     return qkv_graph_check(d->base.decoder, error);
-}
-
-/* Copies the rows of all tokens so far. */
-static void copy_slot(const struct transformer_decoding *d, const struct cache *cache, int64_t from,
-                      int64_t to)
-{
-    size_t row = (size_t)cache->width * d->base.element_size, slot = (size_t)d->base.length * row;
-    memcpy((char *)cache->memory + (size_t)to * slot, (char *)cache->memory + (size_t)from * slot,
-           (size_t)d->base.step * row);
 }
 
 /* The first row that continues a parent takes over its slot; each further row gets a copy in a free
@@ -563,7 +664,7 @@ static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *
     memset(d->is_busy, 0, (size_t)d->base.rows * sizeof *d->is_busy);
     for (int64_t i = 0; i < rows; i++) d->is_busy[d->slot[parents[i]]] = true;
     for (int64_t i = 0; i < rows; i++) {
-        int64_t from = d->slot[parents[i]];
+        int64_t from = d->slot[parents[i]], count = d->self_length[parents[i]];
         if (!d->is_taken[parents[i]]) {
             d->is_taken[parents[i]] = true;
             d->next_slot[i] = from;
@@ -571,10 +672,12 @@ static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *
         }
         while (d->is_busy[unused]) unused++;
         d->next_slot[i] = unused++;
-        for (int64_t layer = 0; layer < layers; layer++) {
-            copy_slot(d, &d->layers[layer].keys, from, d->next_slot[i]);
-            copy_slot(d, &d->layers[layer].values, from, d->next_slot[i]);
+        int64_t to = d->next_slot[i] * d->room, first = from * d->room;
+        for (int64_t l = 0; l < layers; l++) {
+            copy_rows(d, &d->layers[l].keys, to, d->layers[l].keys.memory, first, count);
+            copy_rows(d, &d->layers[l].values, to, d->layers[l].values.memory, first, count);
         }
+        if (d->mask.memory) copy_rows(d, &d->mask, to, d->mask.memory, first, d->room);
     }
     int64_t *previous = d->slot;
     d->slot = d->next_slot;

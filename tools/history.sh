@@ -23,7 +23,7 @@ if [ $# -eq 0 ]; then
     cd "$root"
     # In chronological order.
     set --
-    for name in cho_2014 sutskever_2014 bahdanau_2014 luong_2015 vaswani_2017 longformer_2020 flash_2022; do
+    for name in cho_2014 sutskever_2014 bahdanau_2014 luong_2015 vaswani_2017 gpt_2018 longformer_2020 flash_2022; do
         if [ -f "configs/history/$name.yaml" ]; then set -- "$@" "configs/history/$name.yaml"; fi
     done
 fi

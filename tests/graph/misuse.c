@@ -173,7 +173,7 @@ Test(misuse, arrays_that_change_after_the_call_change_nothing_until_the_graph_is
 
 /* The arrays of two sentences, which a graph that is rewound reads again. */
 static struct rewound {
-    int64_t start[2], length[2], first;
+    int64_t start[2], length[2], first[2];
     int32_t numbers[13];
 } arrays;
 
@@ -197,7 +197,7 @@ static struct qkv_tensor *build_of_arrays(enum built built)
     if (built == ARRANGED)
         y = qkv_attention_arrange(graph, qkv_variable(graph, QKV_SHAPE(13)), arrays.numbers, attention);
     if (built == RECURRENT) y = qkv_rnn(graph, x, square, NULL, segments, false);
-    if (built == PLACED) y = qkv_add_positions(graph, x, table, segments, &arrays.first);
+    if (built == PLACED) y = qkv_add_positions(graph, x, table, segments, arrays.first);
     return y;
 }
 
@@ -205,7 +205,7 @@ static struct qkv_tensor *build_of_arrays(enum built built)
  * where the pairs of a window are counted one by one. */
 Test(misuse, a_rewound_graph_checks_its_arrays_again)
 {
-    static const struct rewound BEFORE = {{0, 3}, {3, 2}, 0, {0}};
+    static const struct rewound BEFORE = {{0, 3}, {3, 2}, {0}, {0}};
     static const struct {
         enum built built;
         struct rewound after;
@@ -226,12 +226,13 @@ Test(misuse, a_rewound_graph_checks_its_arrays_again)
         {ARRANGED, LIST({0, 3}, {3, 1}, .numbers = {[12] = 100000000}),
          "another shape than when the op was called"},
         {RECURRENT, {{0, 3}, {3, 100000}}, "segment 1 of gates"},
-        {PLACED, {{0, 3}, {3, 2}, 100000}, "but the table has 5"},
+        {PLACED, {{0, 3}, {3, 2}, {0, 3}}, NULL},
+        {PLACED, {{0, 3}, {3, 2}, {0, 100000}}, "but the table has 5"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         arrays = BEFORE;
         struct qkv_tensor *y = build_of_arrays(CASES[i].built);
-        arrays = (struct rewound){{0, 1 << 30}, {3, 1 << 30}, 100000, {0}}; /* which nobody reads yet */
+        arrays = (struct rewound){{0, 1 << 30}, {3, 1 << 30}, {100000}, {0}}; /* which nobody reads yet */
         run_graph(y);
         expect_no_graph_error(graph);
         arrays = CASES[i].after;

@@ -69,7 +69,7 @@ static void spoil_options(struct op_case *test)
     else if (part == 5)
         options->index_count = draw(2) ? INT64_MAX : -1;
     else if (part == 6)
-        options->first = &test->first, test->first = wild_number();
+        options->first = test->first, test->first[draw(CASE_SENTENCES)] = wild_number();
     else if (part == 7)
         *reals[draw(4)] = wild_real();
     else

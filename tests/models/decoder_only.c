@@ -1,5 +1,5 @@
-/* The decoder alone: decoding gives the probabilities of the forced pass, and windows that are packed into a batch do not see
- * each other. */
+/* The decoder alone, as a language model and as a translator: decoding gives the probabilities of the forced pass, and what is
+ * packed into a batch does not see each other. */
 #include "figures.h"
 #include "tiny.h"
 
@@ -132,6 +132,134 @@ Test(decoder_only, it_has_no_other_attention_and_no_source)
     const struct qkv_batch_view view = tiny_view(&batch);
     cr_assert_eq(qkv_decoding_start(decoding, &view, 1, 3, false, &error), QKV_INVALID);
     cr_assert_str_eq(error.message, "a language model has no sources: decode an empty batch");
+}
+
+/* ---- translation: source and target are one sequence ---- */
+
+enum { SOURCE_SIZE = 8 };
+
+static struct qkv_model_config prefix_config(enum qkv_position_kind positions)
+{
+    struct qkv_model_config config = tiny_config();
+    config.encoder.type = config.decoder.type = QKV_NETWORK_DECODER_ONLY;
+    config.decoder.positions.type = positions;
+    config.decoder.positions.buckets = 8;
+    config.decoder.positions.max_distance = 6;
+    return config;
+}
+
+/* With every kind of prefix and of positions, in both decodings, in both kernels. */
+Test(decoder_only, decoding_of_translations_gives_the_probabilities_of_the_forced_pass)
+{
+    for (int i = 0; i < 4 * (QKV_POSITION_NONE + 1); i++) {
+        struct qkv_model_config config = prefix_config((enum qkv_position_kind)(i / 4));
+        bool is_relative = config.decoder.positions.type == QKV_POSITION_RELATIVE;
+        config.decoder.prefix = i % 2 && !is_relative ? QKV_PREFIX_BIDIRECTIONAL : QKV_PREFIX_CAUSAL;
+        config.decoder.positions.restart = i / 2 % 2;
+        config.decoder.attention.kernel = i % 3 ? QKV_KERNEL_EXACT : QKV_KERNEL_FLASH;
+        config.decoder.layer_norm = i % 5 ? QKV_NORM_PRE : QKV_NORM_POST;
+        struct qkv_model *model RELEASED(free_model) =
+            tiny_model(&config, SOURCE_SIZE, SIZE, i % 7 ? QKV_FLOAT64 : QKV_FLOAT32, 17);
+        tiny_expect_decoding(model, format("cached, case %d", i));
+        struct qkv_network_interface plain = *model->interface;
+        plain.decoding = NULL;
+        model->interface = &plain;
+        tiny_expect_decoding(model, format("plain, case %d", i));
+    }
+}
+
+/* With a causal prefix and shared embeddings, the translator is the language model over source, </s>, <s> and target. */
+Test(decoder_only, a_causal_prefix_is_the_beginning_of_a_text)
+{
+    static const int32_t TEXT[] = {3, 4, 6, QKV_END, QKV_BEGIN, 5, 3, 3, 4, QKV_END};
+    for (int positions = 0; positions <= QKV_POSITION_NONE; positions++) {
+        if (positions == QKV_POSITION_LEARNED) continue; /* the translator has a table for two sentences */
+        struct qkv_model_config config = prefix_config((enum qkv_position_kind)positions);
+        config.tied_embeddings = true;
+        config.decoder.attention.window = positions == QKV_POSITION_ALIBI ? 4 : 0;
+        struct qkv_model *translator RELEASED(free_model) = tiny_model(&config, SIZE, SIZE, QKV_FLOAT64, 3);
+        config.tied_embeddings = false;
+        struct qkv_model *text_model RELEASED(free_model) =
+            tiny_model(&config, QKV_SPECIALS, SIZE, QKV_FLOAT64, 4);
+        cr_assert_eq(translator->parameters.elements, text_model->parameters.elements);
+        memcpy(text_model->parameters.values, translator->parameters.values,
+               (size_t)text_model->parameters.elements * sizeof(double));
+        struct qkv_batch pair RELEASED(qkv_batch_release) = {0}, text RELEASED(qkv_batch_release) = {0};
+        const struct qkv_ids source = {3, TEXT}, target = {4, TEXT + 5};
+        cr_assert_eq(qkv_batch_make(&pair, 1, &source, &target, &error), QKV_OK);
+        cr_assert(qkv_batch_reserve(&text, 1, 0, 9));
+        qkv_batch_clear(&text);
+        qkv_batch_add_window(&text, 0, (struct qkv_ids){9, TEXT + 1});
+        const struct qkv_batch_view of_pair = tiny_view(&pair), of_text = tiny_view(&text);
+        double *a RELEASED(free_memory) = tiny_log_probabilities(translator, &of_pair),
+                  *b RELEASED(free_memory) = tiny_log_probabilities(text_model, &of_text);
+        for (int i = 0; i < 5 * SIZE; i++)
+            cr_assert_float_eq(a[i], b[4 * SIZE + i], 1e-12, "positions %d, number %d", positions, i);
+    }
+}
+
+/* The sum of the losses of pairs is the loss of their batch. */
+Test(decoder_only, a_batch_of_pairs_equals_single_pairs)
+{
+    static const int32_t WORDS[] = {3, 4, 5, 6, 3, 3, 5, 4, 6};
+    static const struct qkv_ids SOURCE[] = {{4, WORDS}, {1, WORDS + 4}, {6, WORDS + 3}},
+                                TARGET[] = {{2, WORDS + 5}, {5, WORDS + 1}, {1, WORDS}};
+    for (int i = 0; i < 4; i++) {
+        struct qkv_model_config config = prefix_config(i % 2 ? QKV_POSITION_ROTARY : QKV_POSITION_LEARNED);
+        config.decoder.prefix = QKV_PREFIX_BIDIRECTIONAL;
+        config.decoder.positions.restart = i / 2;
+        struct qkv_model *model RELEASED(free_model) = tiny_model(&config, SOURCE_SIZE, SIZE, QKV_FLOAT64, 5);
+        struct qkv_batch batch RELEASED(qkv_batch_release) = {0}, one RELEASED(qkv_batch_release) = {0};
+        double sum = 0;
+        for (int k = 0; k < 3; k++) {
+            cr_assert_eq(qkv_batch_make(&one, 1, SOURCE + k, TARGET + k, &error), QKV_OK);
+            sum += loss_of(model, &one);
+        }
+        cr_assert_eq(qkv_batch_make(&batch, 3, SOURCE, TARGET, &error), QKV_OK);
+        cr_assert_float_eq(loss_of(model, &batch), sum, 1e-12, "case %d", i);
+    }
+}
+
+/* What a row of weights sees: a source word those before it, or all of the source; a target word the source and those before
+ * it. */
+Test(decoder_only, a_prefix_sees_the_words_before_or_all_of_the_source)
+{
+    static const int32_t WORDS[] = {3, 4, 5, 6};
+    const struct qkv_ids source = {3, WORDS}, target = {2, WORDS};
+    for (int is_causal = 0; is_causal < 2; is_causal++) {
+        struct qkv_model_config config = prefix_config(QKV_POSITION_SINUSOIDAL);
+        config.decoder.prefix = is_causal ? QKV_PREFIX_CAUSAL : QKV_PREFIX_BIDIRECTIONAL;
+        struct tiny tiny RELEASED(tiny_release) = {
+            .model = tiny_model(&config, SOURCE_SIZE, SIZE, QKV_FLOAT64, 5)};
+        cr_assert_eq(qkv_batch_make(&tiny.batch, 1, &source, &target, &error), QKV_OK);
+        tiny.view = tiny_view(&tiny.batch);
+        struct qkv_trace trace;
+        struct qkv_graph *graph RELEASED(free_graph) = tiny_traced(&tiny, &trace);
+        for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++) {
+            bool is_source = kind == QKV_ATTENTION_ENCODER;
+            const struct qkv_part *part =
+                qkv_trace_attention(&trace, QKV_PART_WEIGHTS, (enum qkv_attention_kind)kind, 1);
+            int64_t rows, columns;
+            const double *weights = qkv_attention_weights_of(part->node, 0, 1, &rows, &columns);
+            cr_assert_eq(rows, is_source ? 4 : 3);
+            cr_assert_eq(columns, is_source ? 4 : 7);
+            for (int64_t i = 0; i < rows * columns; i++) {
+                int64_t end = is_source ? is_causal ? i / columns + 1 : 4 : 4 + i / columns + 1;
+                cr_assert_eq(weights[i] > 0, i % columns < end, "kind %d, number %d", kind, (int)i);
+            }
+        }
+    }
+}
+
+/* One head attends within the source, within the target, and from the target to the source. */
+Test(decoder_only, a_head_of_a_translator_has_three_kinds_of_maps)
+{
+    struct qkv_model_config config = prefix_config(QKV_POSITION_ROTARY);
+    struct qkv_model *model RELEASED(free_model) = tiny_model(&config, SOURCE_SIZE, SIZE, QKV_FLOAT32, 5);
+    cr_assert_eq(qkv_model_head_count(model), 3 * 4);
+    cr_assert(qkv_model_ablate(model, (struct qkv_head){QKV_ATTENTION_CROSS, 2, 1}, true));
+    for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
+        cr_assert(qkv_model_is_ablated(model, (struct qkv_head){(enum qkv_attention_kind)kind, 2, 1}));
 }
 
 /* ---- completion ---- */

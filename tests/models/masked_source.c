@@ -88,6 +88,10 @@ Test(masked_source, is_unseen_by_a_transformer)
         config.encoder.num_layers = 1;
         config.encoder.layer_norm = config.decoder.layer_norm = QKV_NORM_POST;
         expect_transformer(&config, flash ? "flash, window" : "window");
+        config.decoder.type = config.encoder.type = QKV_NETWORK_DECODER_ONLY;
+        expect_transformer(&config, flash ? "prefix, flash" : "prefix");
+        config.decoder.prefix = QKV_PREFIX_BIDIRECTIONAL;
+        expect_transformer(&config, flash ? "bidirectional prefix, flash" : "bidirectional prefix");
     }
 }
 

@@ -126,9 +126,9 @@ static void draw_positions(struct op_case *test, int64_t largest)
 {
     int64_t rows, width = draw_size(largest);
     test->options.segments = draw_segments(&test->segments, largest, &rows);
-    if (draw(2)) test->options.first = &test->first;
-    test->first = between(0, 3);
-    int64_t positions = longest_of(test->options.segments, rows) + test->first + between(0, 2);
+    if (draw(2)) test->options.first = test->first;
+    for (int i = 0; i < CASE_SENTENCES; i++) test->first[i] = between(0, 3);
+    int64_t positions = longest_of(test->options.segments, rows) + 3 + between(0, 2);
     if (test->op == QKV_OP_rotate) width = 2 * ((width + 1) / 2);
     test->input[0] = QKV_SHAPE(rows, width * (test->op == QKV_OP_rotate ? between(1, 3) : 1));
     test->input[1] = QKV_SHAPE(positions, width);

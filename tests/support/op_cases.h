@@ -22,7 +22,7 @@ struct op_case {
     struct qkv_options options;
 
     struct case_segments segments, queries, keys;
-    int64_t first;
+    int64_t first[CASE_SENTENCES];
     int32_t indices[CASE_INDICES];
 };
 

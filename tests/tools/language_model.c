@@ -103,9 +103,14 @@ Test(language_model, wrong_configs_and_texts_are_refused)
     static const struct {
         const char *options, *message;
     } CASES[] = {
-        {"-s data.text=pairs -s data.src.lang=en -s data.dev_share=0 -s data.context=256",
-         "model.decoder.type is decoder_only, but needs a text for a language model: set data.text to lines, "
-         "paragraphs or running, or model.decoder.type to transformer"},
+        {"-s model.decoder.prefix=bidirectional -s model.decoder.positions.type=relative",
+         "model.decoder.prefix is bidirectional, but needs model.decoder.positions.type other than relative"},
+        {"-s model.decoder.positions.type=relative -s model.decoder.positions.restart=true",
+         "model.decoder.positions.restart is true, but has an effect only when model.decoder.positions.type "
+         "is "},
+        {"-s model.decoder.type=transformer -s model.encoder.hidden_size=16 -s data.text=pairs -s "
+         "data.src.lang=en -s data.dev_share=0 -s data.context=256 -s model.decoder.positions.restart=true",
+         "model.decoder.positions.restart is true, but needs model.decoder.type decoder_only"},
         {"-s model.decoder.type=transformer -s model.encoder.type=transformer -s "
          "model.encoder.hidden_size=16",
          "data.text is running, but needs model.decoder.type decoder_only: there is no source to encode"},

@@ -54,8 +54,7 @@ static enum qkv_status compare_vocabularies(const struct qkv_run *run, const str
 /* path: of the run; NULL: the first. */
 static void add_model(struct ensemble *ensemble, const struct qkv_model *model, const char *path)
 {
-    int64_t source = qkv_stack_max_length(&model->config.encoder),
-            target = qkv_stack_max_length(&model->config.decoder);
+    int64_t source = qkv_max_length(&model->config, false), target = qkv_max_length(&model->config, true);
     if (!ensemble->models.count || source < ensemble->longest_source) {
         ensemble->longest_source = source;
         ensemble->shortest_run = path;

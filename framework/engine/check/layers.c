@@ -83,13 +83,13 @@ LAYER_SAMPLES(embedding, qkv_embedding);
 CREATE(positions)
 
 static const struct qkv_segments TWO = {2, (const int64_t[]){0, 3}, (const int64_t[]){3, 2}};
-static const int64_t FIRST = 1; /* position of the first row of each sentence */
+static const int64_t FIRST[] = {1, 0}; /* position of the first row of each sentence */
 
 RUN(positions)
 {
     (void)options;
-    struct qkv_tensor *x = qkv_positions_apply(layer, graph, input[0], TWO, &FIRST);
-    return qkv_positions_rotate(layer, graph, x, TWO, &FIRST);
+    struct qkv_tensor *x = qkv_positions_apply(layer, graph, input[0], TWO, FIRST);
+    return qkv_positions_rotate(layer, graph, x, TWO, FIRST);
 }
 
 static const struct qkv_layer_sample positions_samples[] = {

@@ -215,7 +215,9 @@ bool qkv_keep_arrays(struct qkv_tensor *y)
         !keep_segments(y, &options->keys))
         return false;
     if (!options->first) return true;
-    options->first = keep(y->graph, options->first, 1, sizeof *options->first);
+    const struct qkv_segments *segments = &options->segments;
+    int64_t count = segments->start && segments->length && segments->count > 1 ? segments->count : 1;
+    options->first = keep(y->graph, options->first, count, sizeof *options->first);
     y->reads_arrays = true;
     return options->first != NULL;
 }

@@ -186,9 +186,10 @@ OP(scatter_rows, .inputs = 1, .shape = RULE(scatter_rows_shape), .forward = scat
 
 /* ---- add_positions: y[i] = x[i] + table[position], with position = first + row within its segment ---- */
 
-static int64_t first_of(const struct qkv_tensor *y)
+/* Position of the first row of segment s. */
+static int64_t first_of(const struct qkv_tensor *y, int64_t s)
 {
-    return y->options.first ? *y->options.first : 0;
+    return y->options.first ? y->options.first[s] : 0;
 }
 
 /* Every row of a segment has a position in the table. */
@@ -199,7 +200,7 @@ static bool check_positions(struct qkv_tensor *y, const struct qkv_tensor *x, co
     if (!qkv_check_segments(y, segments, rows, "input") || !qkv_check_disjoint(y, segments, "input"))
         return false;
     for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
-        int64_t first = first_of(y), length = qkv_segment_length(segments, s, rows),
+        int64_t first = first_of(y, s), length = qkv_segment_length(segments, s, rows),
                 positions = table->shape.size[0];
         if (first < 0 || length > positions || first > positions - length)
             return qkv_refuse(
@@ -223,12 +224,13 @@ static void add_positions_forward(struct qkv_tensor *y)
 {
     const struct qkv_segments *segments = &y->options.segments;
     int64_t rows = y->shape.size[0], columns = y->shape.size[1];
-    const real *x = y->input[0]->value, *table = (const real *)y->input[1]->value + first_of(y) * columns;
+    const real *x = y->input[0]->value;
     real *out = y->value;
     if (segments->count) accumulate(y->count, 0, x, out); /* rows outside all segments */
     for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
         int64_t first = qkv_segment_start(segments, s) * columns;
         int64_t count = qkv_segment_length(segments, s, rows) * columns;
+        const real *table = (const real *)y->input[1]->value + first_of(y, s) * columns;
 #pragma omp simd
         for (int64_t i = 0; i < count; i++) out[first + i] = x[first + i] + table[i];
     }
@@ -246,7 +248,7 @@ static void add_positions_backward(struct qkv_tensor *y)
     real *dtable = gradient_of(y->input[1]);
     for (int64_t s = 0; dtable && s < qkv_segment_count(segments); s++)
         accumulate(qkv_segment_length(segments, s, rows) * columns, 1,
-                   dy + qkv_segment_start(segments, s) * columns, dtable + first_of(y) * columns);
+                   dy + qkv_segment_start(segments, s) * columns, dtable + first_of(y, s) * columns);
 }
 
 OP(add_positions, .inputs = 2, .elementwise = INPUT(0), .shape = RULE(add_positions_shape),
@@ -277,9 +279,9 @@ static void rotate_rows(struct qkv_tensor *y, const real *from, real *to,
 {
     const struct qkv_segments *segments = &y->options.segments;
     int64_t columns = qkv_columns(y), rows = y->shape.size[0], width = y->input[1]->shape.size[1];
-    const real *table = (const real *)y->input[1]->value + first_of(y) * width;
     for (int64_t s = 0; s < qkv_segment_count(segments); s++) {
         int64_t row = qkv_segment_start(segments, s) * columns;
+        const real *table = (const real *)y->input[1]->value + first_of(y, s) * width;
         for (int64_t i = 0; i < qkv_segment_length(segments, s, rows); i++, row += columns)
             rotate(columns, width, table + i * width, from + row, to + row);
     }

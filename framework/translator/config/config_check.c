@@ -272,6 +272,12 @@ static void check_model(struct check check)
             ".decoder.attention.score", ".decoder.type", "a transformer has scaled_dot");
     relate(&check, recurrent || !has_encoder || model->encoder.hidden_size == model->decoder.hidden_size,
            ".decoder.hidden_size", "must equal", ".encoder.hidden_size");
+    const struct qkv_position_config *positions = &model->decoder.positions;
+    need(&check, model->decoder.prefix == QKV_PREFIX_CAUSAL || positions->type != QKV_POSITION_RELATIVE,
+         ".decoder.prefix", ".decoder.positions.type",
+         " other than relative: relative positions of a decoder are distances to the words before");
+    need(&check, !positions->restart || !has_encoder, ".decoder.positions.restart", ".decoder.type",
+         " decoder_only: other networks have positions of their own for each side");
     need(&check, !*model->settings || *model->network, ".settings", ".network", "");
     need(&check, !model->tied_embeddings || check.config->data.joint_vocabulary, ".tied_embeddings",
          "data.joint_vocabulary", "");
@@ -279,26 +285,20 @@ static void check_model(struct check check)
 
 /* ---- data, training, testing ---- */
 
-/* A text without pairs is for a language model, and a language model for such a text. */
+/* A text without pairs is for a language model. */
 static void check_text(struct check check)
 {
     const struct qkv_config *config = check.config;
-    const struct qkv_stack_config *decoder = &config->model.decoder;
     const enum qkv_metric metric = config->training.early_stopping_metric;
     const struct qkv_sides sides = qkv_sides_of(&config->data, &config->model);
     check.section = "data";
-    if (sides.has_source) {
-        require(&check, sides.has_encoder, "model.decoder.type", ".text",
-                "needs a text for a language model: set data.text to lines, paragraphs or running, or "
-                "model.decoder.type to transformer");
-        return;
-    }
+    if (sides.has_source) return;
     need(&check, !sides.has_encoder, ".text", "model.decoder.type",
          " decoder_only: there is no source to encode");
     need(&check, config->data.dev_share == 0 || !*config->data.dev, ".dev_share", ".dev", " to be empty");
     need(&check, !sides.runs_on || config->data.trg.bpe_dropout <= 0, ".text", ".trg.bpe_dropout",
          " to be 0");
-    relate(&check, !sides.runs_on || config->data.context <= qkv_stack_max_length(decoder), ".context",
+    relate(&check, !sides.runs_on || config->data.context <= qkv_max_length(&config->model, true), ".context",
            "must not exceed", "model.decoder.positions.max_length");
     require(&check, metric <= QKV_METRIC_TOKEN_ACCURACY, "training.early_stopping_metric", ".text",
             "a language model has only loss, ppl and token_accuracy");
@@ -379,7 +379,7 @@ static void check_guided_alignment(const struct check *check)
     const struct qkv_config *config = check->config;
     const struct qkv_training_config *training = &config->training;
     const struct qkv_stack_config *decoder = &config->model.decoder;
-    bool transformer = decoder->type == QKV_NETWORK_TRANSFORMER;
+    bool transformer = decoder->type != QKV_NETWORK_RECURRENT;
     if (training->guided_alignment == 0) return;
     need(check, *config->data.train_links, ".guided_alignment", "data.train_links", "");
     if (config->data.src.bpe_dropout > 0 || config->data.trg.bpe_dropout > 0)

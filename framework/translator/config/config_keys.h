@@ -50,9 +50,9 @@ enum qkv_status qkv_config_each_unread(const struct qkv_config *config,
 struct qkv_attention_rule qkv_attention_rule_from_config(const struct qkv_model_config *model,
                                                          enum qkv_attention_kind kind);
 
-/* The longest sentence that a stack has positions for, in tokens with </s>. INT32_MAX where there is no limit: in
+/* The longest sentence of a side that the model has positions for, in tokens with </s>. INT32_MAX where there is no limit: in
  * recurrent stacks, and with positions that need no table (none, alibi, relative). */
-int64_t qkv_stack_max_length(const struct qkv_stack_config *stack);
+int64_t qkv_max_length(const struct qkv_model_config *model, bool is_target);
 
 /* The schedule of a training; `hidden_size`: of the decoder. */
 struct qkv_schedule qkv_schedule_from_config(const struct qkv_training_config *training, int64_t hidden_size);

@@ -31,14 +31,16 @@ struct qkv_sides qkv_sides_of(const struct qkv_data_config *data, const struct q
     if (!model) return sides;
     const struct qkv_stack_config *decoder = &model->decoder;
     sides.has_encoder = decoder->type != QKV_NETWORK_DECODER_ONLY;
-    if (!is_own && !sides.has_encoder) sides.attention = 1u << QKV_ATTENTION_DECODER;
+    if (!is_own && !sides.has_encoder && !sides.has_source) sides.attention = 1u << QKV_ATTENTION_DECODER;
     if (!is_own && decoder->type == QKV_NETWORK_RECURRENT)
         sides.attention = (decoder->attention.score != QKV_ATTENTION_SCORE_NONE) << QKV_ATTENTION_CROSS;
     return sides;
 }
 
-int64_t qkv_stack_max_length(const struct qkv_stack_config *stack)
+int64_t qkv_max_length(const struct qkv_model_config *model, bool is_target)
 {
+    bool has_encoder = model->encoder.type != QKV_NETWORK_DECODER_ONLY;
+    const struct qkv_stack_config *stack = is_target || !has_encoder ? &model->decoder : &model->encoder;
     enum qkv_position_kind kind = stack->positions.type;
     bool table =
         kind == QKV_POSITION_SINUSOIDAL || kind == QKV_POSITION_LEARNED || kind == QKV_POSITION_ROTARY;

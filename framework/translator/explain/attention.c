@@ -24,8 +24,8 @@ static struct qkv_tensor *rotate(struct walk *walk, const struct attention_setup
     bool keys = *p->letter == 'K';
     if (!setup->rotation.rows) return x;
     struct qkv_tensor *table = qkv_walk_constant(walk, setup->rotation);
-    if (setup->positions && !keys)
-        table = qkv_gather_rows(walk->graph, table, setup->positions, setup->query_words.count);
+    const int32_t *positions = keys ? setup->key_positions : setup->positions;
+    if (positions) table = qkv_gather_rows(walk->graph, table, positions, p->rows.count);
     x = qkv_rotate(walk->graph, x, table, (struct qkv_segments){0}, 0);
     qkv_walk_add_tensor(walk, keys ? "rotated_keys" : "rotated_queries", NULL,
                         qkv_walk_text(walk, "%s rotated by the position of each word", p->letter),

@@ -20,6 +20,8 @@ struct model_walk {
     struct walk *walk;
     struct qkv_texts query_words; /* names of the rows of the weights; cross-attention: decoder outputs */
     struct qkv_texts key_words;   /* names of the columns of the weights */
+    int64_t sources;              /* the number of key words that are of the source; they come first */
+    bool has_prefix;              /* those of the target follow, in the same sequence */
     struct qkv_texts input_words; /* tokens that the stack of the queries reads; decoder: <s>, then targets */
     int64_t row_count;            /* of all rows */
     const int32_t *followed_rows; /* [query_words.count]; NULL: all rows */
@@ -118,6 +120,8 @@ static void add_inputs(struct model_walk *m, enum qkv_stack_id stack, bool sourc
         no_layer(m, "inputs", "positions", owner);
     if (walk->failed) return;
     struct qkv_matrix table = qkv_learned_positions(m->model, layers.positions, walk);
+    if (m->has_prefix && !source && !m->model->config.decoder.positions.restart)
+        table.value += m->sources * table.columns;
     if (table.rows > words.count) table.rows = words.count;
     if (!source)
         qkv_walk_add_positions(walk, "positions", layers.positions->table ? "P, learned" : NULL, table);
@@ -150,16 +154,17 @@ static const char *mask_note(struct model_walk *m, const struct qkv_attention_ru
 static void set_mask(struct model_walk *m, const struct qkv_attention_rule *rule,
                      struct attention_setup *setup)
 {
-    const bool *masked = m->kind == QKV_ATTENTION_DECODER ? m->pair->target_masked : m->pair->source_masked;
+    const bool *masked = m->sources ? m->pair->source_masked : m->pair->target_masked;
     int64_t keys = m->key_words.count, queries = m->query_words.count;
     if (!masked && !(rule && (rule->causal || rule->window))) return;
     double *visible = qkv_walk_memory(m->walk, queries * keys, sizeof *visible);
     for (int64_t i = 0; visible && i < queries; i++) {
-        int64_t position = m->followed_rows ? m->followed_rows[i] : i;
+        int64_t position = (m->has_prefix ? m->sources : 0) + (m->followed_rows ? m->followed_rows[i] : i);
         struct qkv_visible_keys seen = {0, 0, keys};
         if (rule) seen = qkv_attention_visible(rule, position, keys);
         for (int64_t j = 0; j < keys; j++)
-            visible[i * keys + j] = qkv_is_visible(seen, j) && !(masked && masked[j]);
+            visible[i * keys + j] =
+                qkv_is_visible(seen, j) && !(masked && (j < m->sources || !m->sources) && masked[j]);
     }
     setup->visible = visible;
     setup->mask_note = mask_note(m, rule, masked);
@@ -397,7 +402,7 @@ static void add_rest_of_layer(struct model_walk *m, struct shown x, struct shown
 static void add_layer_inputs(struct model_walk *m, const struct attention_setup *setup)
 {
     struct walk *walk = m->walk;
-    bool cross = m->kind == QKV_ATTENTION_CROSS;
+    bool cross = m->kind == QKV_ATTENTION_CROSS || m->has_prefix;
     const char *formula = m->layer > 1 || cross
                               ? qkv_walk_text(walk, "X, hidden states that enter layer %d", m->layer)
                               : "X, the inputs as the layer reads them";
@@ -405,30 +410,59 @@ static void add_layer_inputs(struct model_walk *m, const struct attention_setup 
         formula = qkv_walk_text(walk, "%s, normed", formula);
     add_rows(m, "layer_inputs", "inputs of the layer", "X", formula, setup->x.tensor);
     if (!cross) return;
-    note(m, "From here on, a row is named after the word that its decoder step outputs.");
-    qkv_walk_add_tensor(walk, "memory", NULL, "M, the output of the encoder", (struct layout){m->key_words},
-                        setup->memory.tensor);
+    if (m->kind == QKV_ATTENTION_CROSS)
+        note(m, "From here on, a row is named after the word that its decoder step outputs.");
+    qkv_walk_add_tensor(walk, "memory", NULL,
+                        m->has_prefix ? "M, the inputs of the layer for the source and the target"
+                                      : "M, the output of the encoder",
+                        (struct layout){m->key_words}, setup->memory.tensor);
+}
+
+/* The hidden states that keys and values of this kind of attention are made from. */
+static struct qkv_tensor *memory_of(struct model_walk *m, enum qkv_attention_kind kind, int64_t width)
+{
+    int64_t rows = kind == QKV_ATTENTION_DECODER ? m->key_words.count - m->sources : m->sources;
+    return copy(m, qkv_recorded_attention(&m->pass, QKV_PART_MEMORY, kind, m->layer,
+                                          (struct part_shape){rows, width}));
+}
+
+static void set_positions(struct model_walk *m, struct attention_setup *setup)
+{
+    int32_t sources = m->has_prefix ? (int32_t)m->sources : 0;
+    bool restarts = m->has_prefix && m->model->config.decoder.positions.restart;
+    int32_t *queries = qkv_walk_memory(m->walk, m->query_words.count, sizeof *queries),
+            *keys = qkv_walk_memory(m->walk, m->key_words.count, sizeof *keys);
+    for (int32_t i = 0; queries && i < m->query_words.count; i++)
+        queries[i] = (restarts ? 0 : sources) + (m->followed_rows ? m->followed_rows[i] : i);
+    for (int32_t i = 0; keys && i < m->key_words.count; i++)
+        keys[i] = restarts && i >= sources ? i - sources : i;
+    setup->positions = queries;
+    setup->key_positions = keys;
 }
 
 static void qkv_model_walk_transformer(struct model_walk *m)
 {
     struct walk *walk = m->walk;
     const struct qkv_positions *positions = m->layers.multi_head->positions;
-    bool cross = m->kind == QKV_ATTENTION_CROSS;
+    bool cross = m->kind == QKV_ATTENTION_CROSS || m->has_prefix;
     struct attention_setup setup = {.query_words = m->query_words,
                                     .key_words = m->key_words,
                                     .score = QKV_SCENE_SCORE_SCALED_DOT,
-                                    .positions = m->followed_rows,
                                     .merged = m->words.rows.names ? &m->words : NULL};
     qkv_learned_multi_head(m->model, m->layers.multi_head, walk, &setup);
+    set_positions(m, &setup);
     add_inputs(m, m->kind == QKV_ATTENTION_ENCODER ? QKV_STACK_ENCODER : QKV_STACK_DECODER, false,
                m->input_words);
-    if (cross) add_inputs(m, QKV_STACK_ENCODER, true, m->key_words);
+    if (cross) add_inputs(m, QKV_STACK_ENCODER, true, (struct qkv_texts){m->sources, m->key_words.text});
     const struct qkv_multi_head *layer = m->layers.multi_head;
     setup.x = (struct shown){followed_part(m, QKV_PART_INPUT, layer->query.weight->shape.size[0]), "X",
                              "layer_inputs"};
-    setup.memory = (struct shown){copy(m, part_of(m, QKV_PART_MEMORY, layer->key.weight->shape.size[0])),
-                                  cross ? "M" : "X",
+    int64_t width = layer->key.weight->shape.size[0];
+    struct qkv_tensor *memory = m->has_prefix
+                                    ? qkv_concat(walk->graph, memory_of(m, QKV_ATTENTION_CROSS, width),
+                                                 memory_of(m, QKV_ATTENTION_DECODER, width), 0)
+                                    : memory_of(m, m->kind, width);
+    setup.memory = (struct shown){memory, cross ? "M" : "X",
                                   cross              ? "memory"
                                   : m->followed_rows ? NULL
                                                      : "layer_inputs"};
@@ -589,8 +623,13 @@ static void name_words(struct model_walk *m, const struct qkv_attention_report *
     m->row_count = rows;
     m->input_words = keep(m, rows, encoder ? report->source : report->target_input);
     m->query_words = keep(m, rows, qkv_attention_row_tokens(report, m->kind));
-    m->key_words = keep(m, decoder ? report->target_length : report->source_length,
-                        qkv_attention_column_tokens(report, m->kind));
+    m->has_prefix = !encoder && qkv_has_prefix(m->model);
+    m->sources = decoder && !m->has_prefix ? 0 : report->source_length;
+    int64_t count = m->sources + (decoder || m->has_prefix ? report->target_length : 0);
+    const char **keys = qkv_walk_memory(m->walk, count, sizeof *keys);
+    for (int64_t i = 0; keys && i < count; i++)
+        keys[i] = i < m->sources ? report->source[i] : report->target_input[i - m->sources];
+    if (keys) m->key_words = keep(m, count, keys);
 }
 
 /* Finds the rows with this token, or this number from 1, or else those of the words with this name. */
@@ -655,18 +694,23 @@ static enum qkv_status find_words(struct model_walk *m, const struct qkv_attenti
                                   const struct qkv_explain_options *options)
 {
     struct qkv_arena *arena = m->walk->arena;
-    struct named_words rows, columns; /* of all tokens; names are in the memory of the collector */
+    struct named_words rows, source, target; /* of all tokens; names are in the memory of the collector */
     if (!options->words) return follow_words(m, NULL, &options->follow);
     if (!qkv_report_row_words(report, *options->words, m->kind, arena, &rows) ||
-        !qkv_report_column_words(report, *options->words, m->kind, arena, &columns))
+        !qkv_report_column_words(report, *options->words, QKV_ATTENTION_CROSS, arena, &source) ||
+        !qkv_report_column_words(report, *options->words, QKV_ATTENTION_DECODER, arena, &target))
         return qkv_no_memory(m->error);
     if (follow_words(m, &rows, &options->follow)) return QKV_INVALID;
     int64_t *word = qkv_walk_memory(m->walk, m->query_words.count, sizeof *word);
     for (int64_t i = 0; word && i < m->query_words.count; i++)
         word[i] = rows.labels.word[m->followed_rows ? m->followed_rows[i] : i];
-    bool grouped =
-        word && qkv_group_words(m->query_words.text, word, m->query_words.count, arena, &m->words.rows) &&
-        qkv_group_words(m->key_words.text, columns.labels.word, m->key_words.count, arena, &m->words.columns);
+    int64_t *key = qkv_walk_memory(m->walk, m->key_words.count, sizeof *key);
+    for (int64_t i = 0; key && i < m->key_words.count; i++)
+        key[i] =
+            i < m->sources ? source.labels.word[i] : source.labels.words + target.labels.word[i - m->sources];
+    bool grouped = word && key &&
+                   qkv_group_words(m->query_words.text, word, m->query_words.count, arena, &m->words.rows) &&
+                   qkv_group_words(m->key_words.text, key, m->key_words.count, arena, &m->words.columns);
     return grouped ? QKV_OK : qkv_no_memory(m->error);
 }
 

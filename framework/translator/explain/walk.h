@@ -138,7 +138,8 @@ struct attention_setup {
     struct qkv_attention_rule rule; /* heads and distance terms; masks come from visible and added_mask */
     int64_t key_width, value_width;
 
-    const int32_t *positions;        /* [Nq]: positions of the query words; NULL: 0, 1, ... */
+    /* [Nq], [Nk]: positions of the query words and of the key words; NULL: 0, 1, ... */
+    const int32_t *positions, *key_positions;
     struct qkv_matrix rotation;      /* [positions, K]: sines and cosines of rotary positions */
     struct qkv_matrix distance_bias; /* [buckets, H]; no rows: none */
 

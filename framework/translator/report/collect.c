@@ -103,22 +103,21 @@ static struct qkv_ids decoder_input(const struct qkv_attention_pair *pair)
 }
 
 /* A model without encoder may have no source. */
-static bool has_source(const struct qkv_model *model, const struct qkv_attention_pair *pair)
+static bool has_source(const struct qkv_model *model)
 {
-    return model->config.decoder.type != QKV_NETWORK_DECODER_ONLY || pair->source_tokens;
+    return model->config.decoder.type != QKV_NETWORK_DECODER_ONLY || qkv_has_prefix(model);
 }
 
 enum qkv_status qkv_pair_check_length(const struct qkv_model *model, const struct qkv_attention_pair *pair,
                                       const char *source, const char *target, struct qkv_error *error)
 {
-    const struct qkv_stack_config *encoder = &model->config.encoder, *decoder = &model->config.decoder;
     if (pair->source.length < 0 || pair->source.length >= INT32_MAX || pair->target.length < 0 ||
         pair->target.length >= INT32_MAX)
         return qkv_error_set(error, "invalid sentence: %lld source and %lld target tokens",
                              (long long)pair->source.length, (long long)pair->target.length);
     int64_t read = pair->source.length, predicted = decoder_input(pair).length, /* without </s> and <s> */
-        most_read = qkv_stack_max_length(encoder) - has_source(model, pair),
-            most_predicted = qkv_stack_max_length(decoder) - 1;
+        most_read = qkv_max_length(&model->config, false) - has_source(model),
+            most_predicted = qkv_max_length(&model->config, true) - 1;
     if (read > most_read) return qkv_too_many_tokens(source, read, most_read, error);
     return predicted > most_predicted ? qkv_too_many_tokens(target, predicted, most_predicted, error)
                                       : QKV_OK;
@@ -161,7 +160,7 @@ static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64
     }
     qkv_graph_reset(collector->graph);
     struct qkv_batch *batch = &collector->batch;
-    if (qkv_batch_make(batch, count, has_source(collector->model, pairs) ? source : NULL, target, error))
+    if (qkv_batch_make(batch, count, has_source(collector->model) ? source : NULL, target, error))
         return QKV_INVALID;
     for (int64_t i = 0; i < count && pairs[0].before; i++)
         batch->target_input[batch->target_start[i]] = *pairs[i].before;
@@ -205,7 +204,7 @@ static bool name_tokens(struct qkv_attention_collector *collector, const struct 
     if (!before) return false;
     *report = (struct qkv_attention_report){
         .source = with_special(arena, NULL, pair->source_tokens, pair->source.length, "</s>"),
-        .source_length = has_source(collector->model, pair) ? pair->source.length + 1 : 0,
+        .source_length = has_source(collector->model) ? pair->source.length + 1 : 0,
         .target_input = with_special(arena, before, pair->target_tokens, length, NULL),
         .target_output = with_special(arena, NULL, pair->target_tokens, pair->target.length,
                                       is_cut(pair)   ? NULL
@@ -259,7 +258,12 @@ static enum qkv_status make_map(struct qkv_attention_collector *collector, const
             columns = kind == QKV_ATTENTION_DECODER ? report->target_length : report->source_length;
     *map = (struct qkv_attention_map){.kind = kind, .layer = (int)part->layer, .head = head + 1};
     if (attention && kind != QKV_ATTENTION_CROSS) map->rule = &attention->rule; /* it may hide keys */
-    const void *weights = qkv_attention_weights_of(part->node, sentence, head, &map->rows, &map->columns);
+    int64_t
+        all; /* columns of the weights; where source and target are one sequence, a map is a block of these */
+    const void *weights = qkv_attention_weights_of(part->node, sentence, head, &map->rows, &all);
+    bool is_block = kind != QKV_ATTENTION_ENCODER && all == report->source_length + report->target_length;
+    int64_t first = is_block && kind == QKV_ATTENTION_DECODER ? report->source_length : 0;
+    map->columns = is_block ? columns : all;
     if (map->rows != rows || map->columns != columns)
         return qkv_error_set(
             error,
@@ -270,7 +274,7 @@ static enum qkv_status make_map(struct qkv_attention_collector *collector, const
     double *numbers = qkv_arena_array(&collector->arena, rows * columns, sizeof *numbers);
     if (!weights || !numbers) return qkv_no_memory(error);
     for (int64_t i = 0; i < rows * columns; i++)
-        numbers[i] = qkv_dtype_get(model->parameters.dtype, weights, i);
+        numbers[i] = qkv_dtype_get(model->parameters.dtype, weights, i / columns * all + first + i % columns);
     map->weights = numbers;
     return QKV_OK;
 }

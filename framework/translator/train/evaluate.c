@@ -76,8 +76,9 @@ enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *pat
                                 const struct qkv_model_config *model, struct qkv_error *error)
 {
     if (corpus->types_only) return qkv_error_set(error, "%s: a corpus of types only has no sentences", path);
-    int64_t source = qkv_stack_max_length(&model->encoder), target = qkv_stack_max_length(&model->decoder);
-    if (side_fits(corpus, &corpus->source, "source", path, source, "encoder", error)) return QKV_INVALID;
+    int64_t source = qkv_max_length(model, false), target = qkv_max_length(model, true);
+    const char *stack = model->encoder.type == QKV_NETWORK_DECODER_ONLY ? "decoder" : "encoder";
+    if (side_fits(corpus, &corpus->source, "source", path, source, stack, error)) return QKV_INVALID;
     return side_fits(corpus, &corpus->target, corpus->sides.has_source ? "target" : "text", path, target,
                      "decoder", error);
 }

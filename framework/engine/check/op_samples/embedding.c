@@ -3,7 +3,7 @@
 
 static const int32_t INDICES[] = {2, 0, 2, 3, 1};
 #define FIVE_INDICES .indices = INDICES, .index_count = 5
-static const int64_t SECOND = 1; /* position of the first row */
+static const int64_t FIRST[] = {1, 0, 2}, SECOND[] = {1}; /* positions of the first rows */
 
 OP_SAMPLES(embedding,
            SAMPLES({"repeated ids", INPUTS(SHAPE(5, 3)), OPTIONS(FIVE_INDICES, .factor = 1.7)},
@@ -26,7 +26,7 @@ OP_SAMPLES(scatter_rows,
                     "row 3 is 3, but must lie in 0 to 2"}));
 
 OP_SAMPLES(add_positions,
-           SAMPLES({"ragged", INPUTS(SHAPE(6, 2), SHAPE(4, 2)), OPTIONS(SENTENCES, .first = &SECOND)},
+           SAMPLES({"ragged", INPUTS(SHAPE(6, 2), SHAPE(4, 2)), OPTIONS(SENTENCES, .first = FIRST)},
                    {"rows outside", INPUTS(SHAPE(7, 2), SHAPE(4, 2)), OPTIONS(SENTENCES)},
                    {"one sentence", INPUTS(SHAPE(3, 5), SHAPE(3, 5))},
                    {"constant table", INPUTS(SHAPE(3, 5), SHAPE(7, 5)), .constant = 2}),
@@ -41,13 +41,13 @@ static const int64_t ROTATE_STARTS[] = {0, 2, 5}, ROTATE_LENGTHS[] = {2, 3, 0};
 OP_SAMPLES(
     rotate,
     SAMPLES({"two heads", INPUTS(SHAPE(6, 8), SHAPE(4, 4)),
-             OPTIONS(.segments = {3, ROTATE_STARTS, ROTATE_LENGTHS}, .first = &SECOND), .constant = 2},
+             OPTIONS(.segments = {3, ROTATE_STARTS, ROTATE_LENGTHS}, .first = FIRST), .constant = 2},
             {"one sentence, one head", INPUTS(SHAPE(3, 2), SHAPE(3, 2)), .constant = 2}),
     SAMPLES({"odd width", INPUTS(SHAPE(3, 3), SHAPE(3, 3)), .constant = 2,
              .message = "table is [3, 3], but its width must be even"},
             {"no multiple", INPUTS(SHAPE(3, 6), SHAPE(3, 4)), .constant = 2,
              .message = "input is [3, 6], but its width must be a multiple of that of the table, [3, 4]"},
-            {"too long", INPUTS(SHAPE(3, 4), SHAPE(3, 4)), OPTIONS(.first = &SECOND),
+            {"too long", INPUTS(SHAPE(3, 4), SHAPE(3, 4)), OPTIONS(.first = SECOND),
              "segment 0 has 3 rows from position 1 on, but the table has 3 positions", .constant = 2},
             {"a row of two segments", INPUTS(SHAPE(6, 4), SHAPE(9, 4)), OPTIONS(OVERLAPPING),
              "segments 0 and 1 of input share row 3, but must not overlap", .constant = 2},

@@ -477,7 +477,7 @@ struct qkv_options {
     bool transpose_a, transpose_b, reverse;
     const int32_t *indices;
     int64_t index_count;
-    const int64_t *first;         /* one number: the position of the first row of every sentence; NULL: 0 */
+    const int64_t *first;         /* a number for each sentence: the position of its first row; NULL: 0 */
     struct qkv_segments segments; /* sentences of the rows, of ops other than attention */
     struct qkv_segments queries, keys; /* attention: sentences of the query rows and of the key rows */
 };

@@ -108,7 +108,7 @@ struct qkv_positions {
 
 QKV_API void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *parameters,
                                 const struct qkv_positions_options *options, const char *name);
-/* x [N, width] + table[position]: row i of each segment has position *first + i (first NULL: 0). *first is read now, and
+/* x [N, width] + table[position]: row i of each segment has position first[segment] + i (first NULL: all 0). `first` is read now, and
  * again in a rewound graph (qkv_graph_rewind), so that one graph can serve every step of decoding. Returns x itself for
  * rotary and relative positions, which work inside attention. The graph fails if a position is not below options.length. */
 QKV_API struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
@@ -197,7 +197,7 @@ QKV_API struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *lay
 /* The steps of qkv_multi_head_apply, for callers that cache or record projections. */
 
 /* Project to queries [Nq, H K], keys [Nk, G K] and values [Nk, G V]. Rotary layers rotate queries and keys:
- * row i of each segment has position *first + i, as for qkv_positions_rotate. */
+ * row i of each segment has position first[segment] + i, as for qkv_positions_rotate. */
 QKV_API struct qkv_tensor *qkv_multi_head_query(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                 struct qkv_tensor *x, struct qkv_segments segments,
                                                 const int64_t *first);

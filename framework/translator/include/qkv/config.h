@@ -122,6 +122,7 @@ struct qkv_position_config {
     double base;                   /* sinusoidal, rotary */
     int64_t max_length;            /* tokens, with </s>: sinusoidal, learned, rotary */
     int64_t buckets, max_distance; /* relative: as in struct qkv_attention_rule */
+    bool restart;                  /* decoder alone: those of the target begin at 0, not after the source */
 };
 
 struct qkv_attention_config {
@@ -154,6 +155,7 @@ struct qkv_stack_config {
     struct qkv_attention_config attention;
     struct qkv_embedding_config embeddings;
     struct qkv_position_config positions;
+    enum qkv_prefix prefix; /* decoder alone */
     /* Recurrent networks only: */
     enum qkv_cell rnn_type;
     bool bidirectional, reverse;      /* encoder */

@@ -1,0 +1,96 @@
+/* A translator without an encoder: what the commands do with it. */
+#include "scene.h"
+
+/* Pairs of two to four words, translated word by word, and a run that translates them. */
+static void enter_run(void)
+{
+    static const char *const SOURCE[] = {"one", "two", "three", "four", "five"}, *const TARGET[] = {
+                                                                                     "uno", "dos", "tres",
+                                                                                     "cuatro", "cinco"};
+    const char *pairs = "", *links = "";
+    for (int i = 0; i < 20; i++) {
+        const char *source = "", *target = "";
+        for (int k = 0; k < 2 + i % 3; k++) {
+            int word = (i + k * (1 + i % 4)) % 5;
+            source = format("%s%s%s", source, k ? " " : "", SOURCE[word]);
+            target = format("%s%s%s", target, k ? " " : "", TARGET[word]);
+            links = format("%s%s%d-%d", links, k ? " " : "", k, k);
+        }
+        pairs = format("%s%s\t%s\n", pairs, source, target);
+        links = format("%s\n", links);
+    }
+    enter(scratch("run"));
+    write_text(".", "train.tsv", pairs);
+    write_text(".", "gold", links);
+    write_text(
+        ".", "c.yaml",
+        "name: prefix\n"
+        "data: {train: train.tsv, dev: train.tsv, src: {lang: en}, trg: {lang: es}}\n"
+        "model:\n"
+        "  decoder: {type: decoder_only, num_layers: 2, num_heads: 2, hidden_size: 16, ff_size: 32,\n"
+        "            dropout: 0, embeddings: {dropout: 0}, positions: {type: rotary, max_length: 12}}\n"
+        "training: {model_dir: run, learning_rate: 0.01, batch_size: 20, updates: 80, snapshots: 2, "
+        "validation_freq: 80}\n");
+    run_ok("qkv train c.yaml -q --threads 1");
+}
+
+TestSuite(prefix, .init = enter_run);
+
+Test(prefix, a_decoder_alone_translates)
+{
+    cr_assert_str_eq(run_ok("echo 'two four one' | qkv translate run"), "dos cuatro uno\n");
+    cr_assert_str_eq(run_ok("echo 'two four one' | qkv translate run --beam 4 --with run"),
+                     "dos cuatro uno\n");
+    run_ok("qkv quantize run -o small");
+    cr_assert_str_eq(run_ok("echo 'two four one' | qkv translate small"), "dos cuatro uno\n");
+    const cJSON *scores = json_by("qkv evaluate run train.tsv --links gold --json");
+    cr_assert_eq(json_number(scores, "sequence_accuracy"), 1);
+    run_ok("qkv train c.yaml -q --threads 3 -s training.model_dir=three && cmp run/last.safetensors "
+           "three/last.safetensors");
+    run_ok("qkv average run --best 1 && qkv evaluate run train.tsv --checkpoint average");
+    cr_assert_eq(run("qkv complete run one").exit_code, 2);
+}
+
+Test(prefix, its_gradients_agree_with_differences)
+{
+    static const char *const MORE[] = {"", "-s model.decoder.prefix=bidirectional",
+                                       "-s model.decoder.positions.restart=true"};
+    for (int i = 0; i < 3; i++) run_ok("qkv gradcheck c.yaml --sentences 2 %s", MORE[i]);
+}
+
+/* The rows of a target word in the maps to the source and to the target sum to 1, and explain shows both side by side. */
+Test(prefix, a_row_of_weights_goes_over_source_and_target)
+{
+    static const char *const KINDS[] = {"cross", "decoder"};
+    enum { WORDS = 4 }; /* of each side, with </s> or <s> */
+    const cJSON *maps = json_by("qkv attention run 'two four one' -q -f json");
+    cr_assert_eq(json_size(maps, "maps"), 3 * 4);
+    for (int k = 0; k < 2; k++) {
+        const cJSON *walk = walk_of(format("run 'two four one' --kind %s --layer 2 --full", KINDS[k]));
+        const cJSON *weights = step_of(walk, 0, "weights");
+        expect_shape(walk, "weights", "[2,4,8]");
+        for (int head = 0; head < 2; head++)
+            for (int row = 0; row < WORDS; row++) {
+                double sum = 0;
+                for (int column = 0; column < 2 * WORDS; column++) {
+                    const char *name = format("%s.2.%d", KINDS[column >= WORDS], head + 1);
+                    double weight =
+                        json_cell(json_at(named(maps, "maps", name), "weights"), row, column % WORDS);
+                    cr_assert_float_eq(number_of(weights, head, row, column), weight, 2e-6, "%s", name);
+                    sum += weight;
+                }
+                cr_assert_float_eq(sum, 1, 1e-5);
+            }
+    }
+}
+
+Test(prefix, other_commands_take_it_for_a_translator)
+{
+    cr_assert_not_null(strstr(run_ok("qkv align run train.tsv"), "0-0"));
+    cr_assert_not_null(strstr(run_ok("qkv heads run train.tsv --links gold"), "cross.2.2"));
+    run_ok("qkv attention run 'two four' -o map.svg && qkv page run -o page.html && qkv inspect run");
+    run_ok("qkv film run 'two four' -o film.png");
+    run_ok("qkv prepare c.yaml -o ready.prepared && qkv train c.yaml -q -s data.train=ready.prepared "
+           "-s training.model_dir=other");
+    run_ok("qkv sweep c.yaml -o sweep --seeds 2 -s training.updates=4 -s training.validation_freq=4 -q");
+}
