@@ -93,17 +93,17 @@ def interruptible(work, tick=None, stop=None):
         finished.set()
 
     threading.Thread(target=run, daemon=True).start()
-    interrupted = False
     while not finished.is_set():
         try:
-            finished.wait(0.1)
-            if tick:
-                tick()
+            while not finished.wait(0.1):
+                if tick:
+                    tick()
         except KeyboardInterrupt:
-            if not stop or interrupted:
+            if not stop:
                 raise
-            interrupted = True
             stop()
+        except Exception:
+            tick = None  # a progress bar that cannot be drawn any more
     if "error" in outcome:
         raise outcome["error"]
     return outcome["result"]
