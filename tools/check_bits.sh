@@ -11,8 +11,8 @@
 # number of threads, on which the bits do not depend.
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
-# shellcheck source=tools/help.sh
-. "$root/tools/help.sh"
+# shellcheck source=tools/setup.sh
+. "$root/tools/setup.sh"
 recorded=$root/tests/fixtures/bits.txt
 [ $# -ge 2 ] || { echo "Usage: tools/check_bits.sh UPDATES CONFIG..." >&2; exit 2; }
 UPDATES=$1

@@ -6,7 +6,7 @@
 #     tools/check_structure.sh includes format  # some of: top includes circles lengths format examples
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
-# shellcheck source=tools/help.sh
-. "$root/tools/help.sh"
+# shellcheck source=tools/setup.sh
+. "$root/tools/setup.sh"
 cd "$root"
 exec python3 tools/check_structure.py "$@"

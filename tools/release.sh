@@ -8,8 +8,8 @@
 # [Unreleased] into [0.2.0] - DATE, commit. After: it says what to push; it pushes nothing itself.
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
-# shellcheck source=tools/help.sh
-. "$root/tools/help.sh"
+# shellcheck source=tools/setup.sh
+. "$root/tools/setup.sh"
 cd "$root"
 
 refuse() {

@@ -1,9 +1,13 @@
 # shellcheck shell=sh
-# Sourced by the other scripts, which set $root: installs packages and builds. Needs no network once the packages are
-# installed.
+# Sourced by the other scripts, which set $root: answers --help by the comment that the script begins with; functions that install
+# packages and build. Needs no network once the packages are installed.
 
-# shellcheck source=tools/help.sh
-. "$root/tools/help.sh"
+case "${1-}" in
+-h | --help)
+    sed -n '2,/^[^#]/s/^#[ ]\{0,1\}//p' "$0"
+    exit 0
+    ;;
+esac
 
 packages="gcc cmake make pkg-config libyaml-dev libopenblas-dev libutf8proc-dev libcjson-dev libcairo2-dev libpango1.0-dev zlib1g-dev libedit-dev fonts-dejavu-core"
 modules="yaml-0.1 openblas libutf8proc libcjson cairo pangocairo zlib libedit"

@@ -15,8 +15,8 @@
 # four times as long.
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/../.." && pwd)
-# shellcheck source=tools/help.sh
-. "$root/tools/help.sh"
+# shellcheck source=tools/setup.sh
+. "$root/tools/setup.sh"
 planted=${FAULTS:-$root/tests/planted}
 scratch=${SCRATCH:-$root/build/planted}
 tree=$scratch/tree

@@ -9,7 +9,7 @@ static const char *repository(const char *version, const char *changelog)
 {
     if (run("command -v git").exit_code != 0) cr_skip_test("git is not installed");
     const char *folder = scratch("repository");
-    run_ok("mkdir '%s/tools' && cd '%s/tools' && cp release.sh help.sh '%s/tools'", folder, QKV_SOURCE_DIR,
+    run_ok("mkdir '%s/tools' && cd '%s/tools' && cp release.sh setup.sh '%s/tools'", folder, QKV_SOURCE_DIR,
            folder);
     write_text(folder, "CMakeLists.txt", format("project(qkv VERSION %s LANGUAGES C)\n", version));
     write_text(folder, "CHANGELOG.md", changelog);

@@ -8,8 +8,8 @@
 #     CLOCK=cpu tools/bench/compare_builds.sh OLD NEW     # processor time instead of elapsed time, for a busy machine
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/../.." && pwd)
-# shellcheck source=tools/help.sh
-. "$root/tools/help.sh"
+# shellcheck source=tools/setup.sh
+. "$root/tools/setup.sh"
 [ $# -eq 2 ] || { echo "Usage: compare_builds.sh OLD NEW (two qkv-bench programs)" >&2; exit 2; }
 pairs=${PAIRS:-10}
 limit=${LIMIT:-1.01}

@@ -7,8 +7,8 @@
 #     ROWS="bpe r_drop" SEEDS=5 tools/bench/multi30k_rows.sh FOLDER
 set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/../.." && pwd)
-# shellcheck source=tools/help.sh
-. "$root/tools/help.sh"
+# shellcheck source=tools/setup.sh
+. "$root/tools/setup.sh"
 [ $# -eq 1 ] || { echo "Usage: multi30k_rows.sh FOLDER (of the text of Multi30k)" >&2; exit 2; }
 for file in train.lc.norm.tok.en train.lc.norm.tok.de val.lc.norm.tok.en val.lc.norm.tok.de; do
     [ -r "$1/$file" ] || { echo "skipped: $1/$file is absent; configs/multi30k_en_de.yaml says how to get it"; exit 0; }
