@@ -5,10 +5,10 @@
 
 VENV has PyTorch (`pip install torch==2.13.0`). TEXT is the text that qkv learns; PyTorch's windows are random characters, which
 take the same time. A step is forward, backward, clipping and AdamW on 12 windows of 64 characters. The settings of PyTorch are
-composed attention and F.scaled_dot_product_attention, each on one thread, on all, and compiled by torch.compile; with --precision
-bfloat16, each also under torch.autocast. The programs run in turn. From the median step follows the time of 2,000, to which the
-time of the first ones is added, in which torch.compile compiles. The fastest setting of each round counts. Prints the medians,
-and qkv / PyTorch with the range.
+attention of products and a softmax ("composed") and F.scaled_dot_product_attention, each on one thread, on all, and compiled by
+torch.compile; with --precision bfloat16, each also under torch.autocast. The programs run in turn. The time of a program is 2,000
+times its median step, and for PyTorch that of the first three steps besides, in which torch.compile compiles. The fastest setting
+of each round counts. Prints the medians, and qkv / PyTorch with the range.
 """
 import argparse
 import json
