@@ -138,7 +138,7 @@ Test(alignment_score, adds_the_rows_of_a_word_up)
 Test(alignment_score, refuses_links_to_words_that_are_not_there)
 {
     struct qkv_alignments gold RELEASED(qkv_alignments_release) = read_links("range", "0-0\n2-1 3p0\n0-2\n");
-    struct qkv_alignment_score score = {0};
+    struct qkv_alignment_score score RELEASED(qkv_alignment_score_release) = {0};
     const char *path = gold.sentences[0].file;
     expect_refusal(qkv_alignment_score_add(&score, &report, EACH, &gold.sentences[1], &error),
                    format("%s:2:5: link 3p0 has no source word 3: the sentence has 3, from 0", path));

@@ -33,7 +33,8 @@ struct qkv_sides qkv_sides_of(const struct qkv_data_config *data, const struct q
     sides.has_encoder = decoder->type != QKV_NETWORK_DECODER_ONLY;
     if (!is_own && !sides.has_encoder && !sides.has_source) sides.attention = 1u << QKV_ATTENTION_DECODER;
     if (!is_own && decoder->type == QKV_NETWORK_RECURRENT)
-        sides.attention = (decoder->attention.score != QKV_ATTENTION_SCORE_NONE) << QKV_ATTENTION_CROSS;
+        sides.attention =
+            decoder->attention.score == QKV_ATTENTION_SCORE_NONE ? 0 : 1u << QKV_ATTENTION_CROSS;
     return sides;
 }
 
