@@ -91,6 +91,7 @@ static void declare_layer(const struct stack_declaration *d, struct transformer_
         .inner_width = config->ff_size,
         .activation = config->activation,
         .dropout = config->activation_dropout,
+        .gated = config->ff_gated,
         .initial = d->weight,
         .output_initial = d->branch_end,
     };

@@ -18,6 +18,7 @@ struct variant {
     int64_t decoder_layers;
     int64_t window, global_tokens, key_value_heads;
     enum qkv_attention_kernel kernel;
+    bool ff_gated;
 };
 
 static const struct variant VARIANTS[] = {
@@ -36,6 +37,8 @@ static const struct variant VARIANTS[] = {
     {"relative", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_RELATIVE, .decoder_layers = 2},
     {"all of it", QKV_NORM_POST, QKV_NORM_RMS, QKV_POSITION_RELATIVE, .decoder_layers = 2, .window = 3,
      .global_tokens = 2, .key_value_heads = 1, .kernel = QKV_KERNEL_FLASH},
+    {"gated feed forward", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_SINUSOIDAL, .decoder_layers = 1,
+     .ff_gated = true},
 };
 
 enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0] };
@@ -50,6 +53,7 @@ static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype 
         stacks[i]->layer_norm = variant->place;
         stacks[i]->norm = variant->norm;
         stacks[i]->positions.type = variant->positions;
+        stacks[i]->ff_gated = variant->ff_gated;
         stacks[i]->positions.buckets = 8;
         stacks[i]->positions.max_distance = 6;
         stacks[i]->attention.kernel = variant->kernel;

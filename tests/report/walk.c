@@ -184,6 +184,19 @@ Test(walk, every_kind_of_position_and_shared_heads)
     }
 }
 
+Test(walk, newer_variants)
+{
+    for (int i = 0; i < 2; i++) {
+        struct qkv_model_config config = tiny_config();
+        struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
+        for (int s = 0; s < 2; s++) {
+            stacks[s]->ff_gated = true;
+            stacks[s]->activation = i ? QKV_ACTIVATION_SILU : QKV_ACTIVATION_NONE;
+        }
+        expect_walks(&config, QKV_FLOAT64, 1e-11);
+    }
+}
+
 Test(walk, a_recurrent_network)
 {
     for (int silent = 0; silent < 2; silent++) {

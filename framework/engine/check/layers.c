@@ -216,6 +216,12 @@ static const struct qkv_layer_sample feed_forward_samples[] = {
     {"gelu with dropout",
      OPTIONS(qkv_feed_forward_options, 3, 8, QKV_ACTIVATION_GELU, 0.4, INITIAL, INITIAL),
      {{2, {4, 3}}}},
+    {"SwiGLU with dropout",
+     OPTIONS(qkv_feed_forward_options, 3, 5, QKV_ACTIVATION_SILU, 0.4, INITIAL, INITIAL, true),
+     {{2, {4, 3}}}},
+    {"GLU without activation",
+     OPTIONS(qkv_feed_forward_options, 3, 5, QKV_ACTIVATION_NONE, 0, INITIAL, INITIAL, true),
+     {{2, {4, 3}}}},
     {0},
 };
 LAYER_SAMPLES(feed_forward, qkv_feed_forward);

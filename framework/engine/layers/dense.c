@@ -98,7 +98,9 @@ void qkv_feed_forward_init(struct qkv_feed_forward *layer, struct qkv_parameters
     qkv_require_choice(parameters, name, "activation", &qkv_activation_names, (int)options->activation);
     layer->activation = options->activation;
     layer->dropout = options->dropout;
+    layer->gate = (struct qkv_dense){0};
     qkv_dense_init_part(&layer->inner, parameters, &inner, name, "inner");
+    if (options->gated) qkv_dense_init_part(&layer->gate, parameters, &inner, name, "gate");
     qkv_dense_init_part(&layer->outer, parameters, &outer, name, "outer");
 }
 
@@ -110,9 +112,11 @@ struct qkv_tensor *qkv_feed_forward_apply(const struct qkv_feed_forward *layer, 
     /* Dropout and ReLU give the same numbers in either order. Dropout first saves memory: both ops can then
      * overwrite `forward`, because the backward passes of ReLU and of layer->outer read only the result of
      * ReLU. */
-    bool dropout_first = layer->activation == QKV_ACTIVATION_RELU;
+    bool is_gated = layer->gate.weight, dropout_first = !is_gated && layer->activation == QKV_ACTIVATION_RELU;
     if (dropout_first) hidden = qkv_dropout_apply(graph, hidden, layer->dropout);
-    hidden = qkv_activation_apply(graph, hidden, layer->activation);
+    struct qkv_tensor *activated = qkv_activation_apply(
+        graph, is_gated ? qkv_dense_apply(&layer->gate, graph, x) : hidden, layer->activation);
+    hidden = is_gated ? qkv_multiply(graph, activated, hidden) : activated;
     if (!dropout_first) hidden = qkv_dropout_apply(graph, hidden, layer->dropout);
     qkv_graph_scope(graph, scope_before);
     return qkv_dense_apply(&layer->outer, graph, hidden);

@@ -32,7 +32,8 @@
  * - for a layer of a transformer: residual (the hidden states to which the output is added, if a norm stands before the
  *   layer), attention_sum, attention_norm; then, unless cross-attention of the same layer follows, feed forward:
  *   inner_inputs, inner_weights, inner_bias, inner, activated, outer_weights, outer_bias, outer, layer_sum, layer_output;
- *   after the last layer final_norm.
+ *   if it is gated, after inner gate_weights, gate_bias and gate, of which activated is made, and after that gated; after the
+ *   last layer final_norm.
  * - after the last layer of a decoder: word_vectors, word_bias, logits and probabilities of the most probable words of each
  *   row, chosen (the most probable one).
  *

@@ -347,6 +347,7 @@ static struct shown add_dense(struct model_walk *m, const struct qkv_dense *dens
 static struct shown add_feed_forward(struct model_walk *m, struct shown x)
 {
     static const struct product INNER = {"inner", "feed forward, inner", "F", "inner", "1"},
+                                GATE = {"gate", "feed forward, gate", "J", "gate", "gate"},
                                 OUTER = {"outer", "feed forward, outer", "G", "outer", "2"};
     const struct qkv_residual *residual = m->layers.feed_forward_residual;
     const struct qkv_feed_forward *layer = m->layers.feed_forward;
@@ -356,11 +357,19 @@ static struct shown add_feed_forward(struct model_walk *m, struct shown x)
     struct shown inner = x;
     if (is_pre)
         inner = add_norm(m, &residual->norm, x, "inner_inputs", "inputs of feed forward, normed", "N");
-    inner = add_dense(m, &layer->inner, INNER, inner);
+    bool is_gated = layer->gate.weight;
+    struct shown factor = add_dense(m, &layer->inner, INNER, inner);
+    inner = is_gated ? add_dense(m, &layer->gate, GATE, inner) : factor;
     if (layer->activation != QKV_ACTIVATION_NONE) {
-        const char *letter = qkv_walk_text(m->walk, "%s(F)", qkv_activation_name(layer->activation));
+        const char *letter =
+            qkv_walk_text(m->walk, "%s(%s)", qkv_activation_name(layer->activation), inner.letter);
         inner = add_rows(m, "activated", "after the activation", letter, letter,
                          qkv_activation_apply(m->walk->graph, inner.tensor, layer->activation));
+    }
+    if (is_gated) {
+        const char *formula = qkv_walk_text(m->walk, "D = %s * F, number by number", inner.letter);
+        inner = add_rows(m, "gated", "after the gate", "D", formula,
+                         qkv_multiply(m->walk->graph, inner.tensor, factor.tensor));
     }
     struct shown outer = add_dense(m, &layer->outer, OUTER, inner);
     if (is_pre) return add_residual(m, x, outer, "layer_sum", "output of the layer", "X'");

@@ -217,17 +217,19 @@ QKV_API struct qkv_tensor *qkv_multi_head_attend(const struct qkv_multi_head *la
                                                  const struct qkv_attention_projections *projections,
                                                  struct qkv_tensor **node);
 
-/* ---- feed forward: activation(x W1 + b1) W2 + b2, with dropout after the activation ---- */
+/* ---- feed forward: activation(x W1 + b1) W2 + b2, with dropout after the activation. Gated (GLU; Shazeer 2020):
+ * (activation(x W_gate + b_gate) * (x W1 + b1)) W2 + b2, with dropout after the product ---- */
 
 struct qkv_feed_forward_options {
     int64_t width, inner_width; /* D, F */
     enum qkv_activation activation;
     double dropout;
     struct qkv_initial initial, output_initial;
+    bool gated;
 };
 
 struct qkv_feed_forward {
-    struct qkv_dense inner, outer;
+    struct qkv_dense inner, outer, gate; /* gate.weight NULL: not gated */
     enum qkv_activation activation;
     double dropout;
 };

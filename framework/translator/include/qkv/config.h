@@ -148,6 +148,7 @@ struct qkv_stack_config {
     int64_t num_layers, num_heads, hidden_size, ff_size;
     double dropout;
     double activation_dropout; /* inside feed-forward layers; QKV_SAME_AS_DROPOUT: that of `dropout` */
+    bool ff_gated;
     enum qkv_norm_place layer_norm;
     enum qkv_norm_kind norm;
     double norm_epsilon;
