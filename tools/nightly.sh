@@ -51,7 +51,7 @@ run() {
 
 # expect NAME KEY LOWEST FILE: a number in the JSON of qkv evaluate must not be lower.
 expect() {
-    value=$(grep -o "\"$2\": *[0-9.e+-]*" "$4" | head -n 1 | sed 's/.*: *//')
+    value=$(grep -o "\"$2\":[[:space:]]*[0-9.e+-]*" "$4" | head -n 1 | sed 's/.*:[[:space:]]*//')
     echo "  $1: $2 $value, at least $3 expected"
     awk -v value="$value" -v lowest="$3" 'BEGIN { exit !(value != "" && value + 0 >= lowest + 0) }'
 }
