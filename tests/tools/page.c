@@ -145,6 +145,16 @@ Test(page, says_what_a_policy_must_allow)
 PageTest(page, translates_while_one_types)
 {
     opened("");
+    /* Examples are sentences of the text, and known words are added by a click. */
+    char *example = value_of("run.examples[1]");
+    choose("examples", example);
+    wait_until("isSettled() && state.source === '%s'", example);
+    run_script("element('lexicon').open = true");
+    EXPECT_VALUE("element('known-words').textContent", "fouronethreetwo");
+    run_script("element('known-words').firstChild.click()");
+    wait_until("isSettled() && state.source === '%s four'", example);
+    EXPECT_TEXT("target", strtok(run_ok("echo '%s four' | qkv translate run -q --beam 1", example), "\n"));
+    type("two one");
     EXPECT_TEXT("name", "page");
     char *model = text_of("model");
     cr_expect_eq(strncmp(model, "encoder of 2 layers with 2 heads, decoder of 1 layer with 2 heads; ", 67), 0,
@@ -370,6 +380,13 @@ PageTest(page, silences_heads)
     expect_silent("");
     EXPECT_VALUE("state.view.scores[0]", before);
     EXPECT_TEXT("silent", "");
+    /* All heads of a kind, with the translation from before. */
+    EXPECT_TRUE("element('unsilenced').hidden");
+    char *with_all = text_of("target");
+    click("silence-all-cross");
+    wait_until("isSettled() && state.silent === 'cross-1-1,cross-1-2'");
+    expect_silent("cross.1.1,cross.1.2");
+    EXPECT_TEXT("unsilenced", format("With nothing silent: %s", with_all));
     /* An address may name heads that do not exist. */
     browser_open(PAGE, "s=four+two+one&beam=2&head=cross-1-2&silent=cross-9-1,x,cross-1-2,decoder--1-1,");
     expect_silent("cross.1.2");

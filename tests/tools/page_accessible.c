@@ -10,7 +10,7 @@ static void opened(void)
     browser_open_run("-s training.snapshots=3", "--sentence 'a b c' --pairs dev.tsv",
                      "s=a+b+c&beam=3&silent=encoder-1-1&silent-words=2&steps=1");
     wait_until("state.walk && isSettled()");
-    run_script("element('train').scrollIntoView()");
+    run_script("element('train').open = true");
     wait_until("training.view");
 }
 
@@ -79,7 +79,7 @@ static void open_keys(const char *fragment)
 {
     enter(tiny_task("keys"));
     browser_open_run("-s training.snapshots=3", KEYS, fragment);
-    run_script("element('train').scrollIntoView()"); /* which starts its worker */
+    run_script("element('train').open = true"); /* which starts its worker */
     wait_until("training.view");
     run_script("scrollTo(0, 0)");
 }
@@ -100,21 +100,24 @@ static void press_at(const char *name, const char *keys)
     press(keys);
 }
 
-/* Sentence, words, time, heads, map, steps, training; a group is one stop. The page's address is the start. */
+/* Sentence, words, time, map, next word, heads, steps, training; a group is one stop. The page's address is the start. */
 PageTest(page_accessible, keys_tab_goes_through_the_page_in_order)
 {
     open_keys("s=a+b&head=cross-1-1");
     const char *stops = "";
-    for (int i = 0; i < 31; i++) {
+    for (int i = 0; i < 45; i++) {
         press("Tab");
         EXPECT_TRUE("document.activeElement.matches(':focus-visible')");
         stops = format("%s%s%s", stops, i ? ", " : "", value_of("focused()"));
     }
     cr_expect_str_eq(
-        stops, "theme, source, beam, use-own, source-word-0, target-word-0, temperature, play, learning, "
-               "order, head-cross-1-1, summary of effects, button of effects-rows, button of effects-rows, "
+        stops, "present, theme, source, beam, use-own, examples, summary of lexicon, summary of sentence, "
+               "source-word-0, target-word-0, play, learning, hold, beside, summary of learning-strip, "
+               "summary of large-view, cell-0-0, colors, save-svg, save-png, copy-link, summary of next, "
+               "temperature, summary of heads, order, silence-all-cross, head-cross-1-1, "
+               "silence-all-decoder, silence-all-encoder, summary of effects, button of effects-rows, "
                "button of effects-rows, button of effects-rows, button of effects-rows, "
-               "button of effects-rows, cell-0-0, colors, save-svg, save-png, copy-link, summary of steps, "
+               "button of effects-rows, button of effects-rows, summary of steps, summary of train, "
                "train-task, train-seed, train-rate, train-go, train-again, train-pairs, train-sentence");
 }
 

@@ -42,7 +42,7 @@ Test(page_firefox, translates_looks_slides_silences_and_trains, .timeout = 600)
     firefox_type(firefox, "learning", END_KEY);
     firefox_wait(firefox, "at('moment').textContent.startsWith('update 20, ')");
     expect_translation(firefox, folder, "a b c a", "--checkpoint last");
-    firefox_wait(firefox, "(at('train').scrollIntoView(), !at('train-go').disabled)");
+    firefox_wait(firefox, "(at('train').open = true, !at('train-go').disabled)");
     firefox_click(firefox, "train-go");
     firefox_wait(firefox, "/^update [1-9][0-9]+, loss [0-9.]+$/.test(at('train-update').textContent)");
     cr_expect_str_empty(

@@ -61,7 +61,7 @@ static double logged_cross_entropy(int update)
 PageTest(page_learning, shows_every_snapshot_as_the_command_line_does)
 {
     enter(tiny_task("slide"));
-    opened("", "s=a+b+c");
+    opened("", "s=a+b+c&held=0");
     EXPECT_VALUE("count('.snapshot-data')", "0");
     expect_checkpoint("last", 1e-5);
     EXPECT_TEXT("moment", format("update 20, training loss %.4f", logged_cross_entropy(20)));
@@ -91,7 +91,7 @@ PageTest(page_learning, keeps_the_moment_in_the_address)
     EXPECT_VALUE("at('learning').value", "2");
     run_script("(location.hash = 's=a+b&update=8')");
     wait_until("isSettled() && state.update === null");
-    opened("--snapshots 0", "s=a+b+c&update=0");
+    opened("--snapshots 0", "s=a+b+c&update=0&held=0");
     EXPECT_VALUE("at('learning').max", "1");
     EXPECT_TEXT("moment", "before training: random weights");
     expect_checkpoint("snapshot-0", 2e-3);
@@ -122,6 +122,39 @@ PageTest(page_learning, plays_the_training_and_drops_moments_that_were_passed)
     EXPECT_VALUE("[2, 1, 0, 1].map(i => (goToMoment(i), element('learning').value)).join()", "2,1,0,1");
     wait_until("isSettled()");
     EXPECT_VALUE("JSON.stringify(seen)", "[2]");
+}
+
+/* Where everything stands, but for the numbers under the words. */
+static const char BOXES[] = "JSON.stringify([...document.querySelectorAll('#sentence > *, #learning-strip > "
+                            "*, #large-view > *, #heads, "
+                            "#map td, .word')].map(box => box.getBoundingClientRect()))";
+
+/* The learned translation stays at every moment, so that playing moves nothing and maps can be compared; the map of the other
+ * end stands beside. Without it the model translates. */
+PageTest(page_learning, holds_the_learned_translation_and_moves_nothing)
+{
+    enter(tiny_task("held"));
+    opened("--pairs dev.tsv", "s=a+b+c&beside=1");
+    char *boxes = value_of("%s", BOXES), *learned = text_of("target");
+    run_script("%s", RECORD);
+    click("play");
+    wait_until("seen.length === 4 && playing === null");
+    cr_expect_str_eq(value_of("%s", BOXES), boxes);
+    static const char weights[] = "state.view%s.heads.map(head => [...head.weights]).join()";
+    char *own = value_of(weights, "");
+    slide("Home");
+    cr_expect_str_eq(value_of("%s", BOXES), boxes);
+    EXPECT_TEXT("target", learned);
+    cr_expect_str_eq(value_of(weights, ".beside"), own);
+    cr_expect_str_neq(value_of(weights, ""), own);
+    EXPECT_VALUE("first('#other figcaption').textContent", "learned");
+    click("hold");
+    wait_until("isSettled() && !state.isHeld");
+    cr_expect_str_eq(format("%s\n", text_of("target")),
+                     run_ok("echo a b c | qkv translate run -q --checkpoint snapshot-0"));
+    /* The line of guessing lies at the loss of equal probabilities. */
+    EXPECT_TRUE("element('guess').textContent === `${Math.log(state.facts.choices[0]).toFixed(1)} guessing`");
+    EXPECT_VALUE("[state.facts.choices[0], state.facts.vocabulary.length].join()", "11,11");
 }
 
 /* ---- measured on sentence pairs ---- */
@@ -202,7 +235,7 @@ PageTest(page_learning, shows_what_silencing_each_head_changes)
     EXPECT_VALUE("count('#order [value=error]')", "0"); /* there are no links */
     EXPECT_VALUE("[...element('curve-key').children].filter(key => key.checkVisibility()).map(key => "
                  "key.textContent.trim()).join()",
-                 "loss on the dev text,loss in training");
+                 "on the dev text,in training,Above: measured on 12 pairs of pairs.tsv.");
 }
 
 /* The alignment error of a head is that of the reading of its map that is better after training, at each moment. */
@@ -233,9 +266,8 @@ static void expect_loss(const char *checkpoint, double tolerance)
     const cJSON *report = json_by("qkv evaluate run first.tsv --json --checkpoint %s", checkpoint);
     double expected = json_number(report, "loss"), loss = number_of("learning.moments[momentNumber()].loss");
     cr_expect_float_eq(loss, expected, tolerance, "%s: %g, but %g", checkpoint, loss, expected);
-    char *said = text_of("moment");
-    cr_expect(shows(said, format(", loss %.4f, alignment error ", loss)));
-    cr_expect(shows(said, " on 12 pairs of pairs.tsv"));
+    cr_expect(shows(text_of("moment"), format(", loss %.4f, alignment error ", loss)));
+    cr_expect(shows(text_of("curve-key"), " on 12 pairs of pairs.tsv"));
 }
 
 PageTest(page_learning, shows_alignment_errors_at_every_moment)

@@ -161,6 +161,23 @@ PageTest(page_steps, show_what_softmax_did_in_a_row)
     click("silence-decoder-1-1");
     wait_until("isSettled() && stepOf('concatenated').note");
     EXPECT_TRUE("stepOf('concatenated').values.subarray(0, 8).every(value => value === 0)");
+    /* A click on the large map shows the same beside it, while the steps stay closed; another layer closes it. */
+    opened("s=a+b+a+c&head=cross-1-2");
+    click("cell-1-2");
+    wait_until("isSettled() && state.terms && !element('terms').hidden");
+    EXPECT_VALUE("[element('terms').parentElement.id, state.isWalking, element('steps').open].join()",
+                 "maps,false,false");
+    EXPECT_TRUE(
+        "Math.abs(state.terms.value - selectedHead().weights[1 * selectedHead().columns + 2]) < 1e-6");
+    run_script("at('cell-0-1').focus()");
+    press("Enter");
+    wait_until("isSettled() && state.terms.of.row === 0");
+    press("Escape");
+    EXPECT_TRUE("element('terms').hidden");
+    click("cell-1-2");
+    wait_until("isSettled() && state.terms");
+    click("head-encoder-1-1");
+    wait_until("isSettled() && !state.number && element('terms').hidden");
 }
 
 /* The sum closes, and does not open again with the next translation. */

@@ -106,15 +106,47 @@ function bytesOf(integers) {
     return new Uint8Array(Int32Array.from(integers).buffer);
 }
 
-// silent: [kind, layer, head] of each silent head; silentWords: the numbers of words of the sentence, or of the text, to which nothing
-// attends. Without a source, the model is a language model, which continues also an empty text.
-async function viewOf({ scene, seed, hasSource, source, own, beam, choice, length, temperature, silent, silentWords, moment: wanted }) {
-    if (holdsScenes) return call('page_scene', [], scene, seed ?? -1);
-    await goTo(wanted);
+const kept = new Map(); // translations of the learned parameters, by what they depend on
+
+// Has the calls that follow work without these heads and words, and draw words, if they do, at this temperature.
+function setUp({ temperature, seed }, silent, silentWords) {
     call('page_silence', [bytesOf(silent.flat()), bytesOf(silentWords)]);
     call('page_sample', [], temperature, seed ?? -1);
-    if (!hasSource || (own === null && source.trim())) return call('page_translate', [source], beam, choice, length);
-    return call('page_force', [source.trim() && source, own ?? '']); // as qkv translate: no words give none
+}
+
+// The translation with the learned parameters. Sliding and silencing ask for the same one again and again.
+async function learnedTranslation(asked, silent, silentWords) {
+    const { source, beam, choice, temperature, seed } = asked, key = JSON.stringify([source, beam, choice, temperature, seed, silent, silentWords]);
+    if (!kept.has(key)) {
+        await goTo('learned');
+        setUp(asked, silent, silentWords);
+        if (kept.size > 3) kept.clear();
+        kept.set(key, call('page_translate', [source], beam, choice, 0).translations[choice]);
+    }
+    return kept.get(key);
+}
+
+// silent: [kind, layer, head] of each silent head; silentWords: the numbers of words of the sentence, or of the text, to which nothing
+// attends. Without a source, the model is a language model, which continues also an empty text. isHeld: other moments of training show the
+// learned translation. isBeside: also the view of the other end of training, with the same translation.
+async function viewOf(asked) {
+    const { scene, seed, hasSource, source, own, beam, choice, length, silent, silentWords, isHeld, isBeside, moment: wanted } = asked;
+    if (holdsScenes) return call('page_scene', [], scene, seed ?? -1);
+    const searches = hasSource && own === null && Boolean(source.trim()), isLearned = wanted === 'learned';
+    const held = searches && isHeld && !isLearned ? await learnedTranslation(asked, silent, silentWords) : null;
+    const unsilenced = searches && isLearned && silent.length + silentWords.length ? [await learnedTranslation(asked, [], [])] : [];
+    const force = target => call('page_force', [source.trim() && source, target]); // as qkv translate: no words give none
+    await goTo(wanted);
+    setUp(asked, silent, silentWords);
+    const view = held !== null ? { ...force(held), translations: [held] }
+        : searches || !hasSource ? call('page_translate', [source], beam, choice, length) : force(own ?? '');
+    if (isBeside && hasSource) {
+        await goTo(isLearned ? 'random' : 'learned');
+        view.beside = force(own ?? view.translations?.[choice] ?? '');
+        await goTo(wanted);
+        force(own ?? view.translations?.[choice] ?? ''); // a walk that follows is that of the view
+    }
+    return { ...view, unsilenced };
 }
 
 // What a request asks for beyond what was sent last, or all of it if the page has dropped that (isAgain).
@@ -175,7 +207,7 @@ async function take(message) {
         ({ snapshots, holdsScenes } = message);
         [compiled, modelBytes] = await Promise.all([unpack(message.engine).then(WebAssembly.compile), message.model && unpack(message.model)]);
         await open();
-        postMessage({ ready: call('page_colors', []) });
+        postMessage({ ready: { ...call('page_colors', []), ...(holdsScenes || !modelBytes ? {} : call('page_facts', [])) } });
     } else if (message.task) postMessage(call('page_generate', [message.task]));
     else if (message.pairs === undefined) postMessage(await answerTo(message));
     else takeUp(message);

@@ -14,10 +14,15 @@ function headTitle(head) {
     return `${head.kind} attention, layer ${head.layer}, head ${head.head}`;
 }
 
+// Over how many words the rows of a head are spread: as many as would have the entropy with equal weights.
+function spread(entropy) {
+    return Math.exp(entropy).toFixed(1);
+}
+
 // Orders of the heads of a kind, beside that by layers: the number that is shown, the lowest first, and what it means.
 const ORDERS = {
-    entropy: { value: head => head.entropy, text: value => value.toFixed(2),
-        note: 'Number: mean entropy of the rows in nats; 0: each word looks at one word only.' },
+    entropy: { value: head => head.entropy, text: value => spread(value),
+        note: 'Number: over how many words a row is spread; 1.0: each word looks at one word only.' },
     error: { value: head => errorAt(learning.moments[momentNumber()], head.name), text: value => value === null ? '–' : errorText(value),
         note: 'Number: alignment error rate; 0 %: each word looks most at the words that gold links name. –: it looks at its own text.' },
 };
@@ -43,7 +48,7 @@ new ResizeObserver(() => { overviewWidth = null; }).observe(element('overview'))
 // What a head says of itself beside its map.
 function nameHead({ button, label, number }, head) {
     const error = ORDERS.error.value(head), said = error === null ? '' : `, alignment error ${errorText(error)}`;
-    button.title = `${headTitle(head)}, mean entropy ${head.entropy.toFixed(2)} nats${said}${head.isSilent ? ', silent' : ''}`;
+    button.title = `${headTitle(head)}, spread over ${spread(head.entropy)} words${said}${head.isSilent ? ', silent' : ''}`;
     button.setAttribute('aria-label', `${label} ${number.textContent}: ${button.title}`); // begins with what is seen, for speech input
 }
 
@@ -90,7 +95,7 @@ function cellOfSmallMap(head, size) {
 // The maps of one kind: a row for each layer, the last on top, or one list from the sharpest head on.
 function makeKind(kind, heads, size) {
     const title = scenes ? ['a map for each head'] : [make('strong', { textContent: kind }), ` ${KIND_TITLES[kind]}`];
-    const box = make('div', { className: 'kind' }, make('h3', {}, ...title));
+    const box = make('div', { className: 'kind' }, make('div', { className: 'kind-title' }, make('h3', {}, ...title), ...silencerOfKind(heads)));
     box.dataset.kind = kind;
     const { value } = shownNumber();
     if (state.order !== 'layer' && heads.some(head => value(head) !== null)) {
@@ -189,7 +194,7 @@ function signed(number, digits) {
 }
 
 function makeEffect(head) {
-    const silent = make('span', { className: 'effect-silent', textContent: ', silent' }); // to hear; to see, the name is struck through
+    const silent = make('span', { className: 'effect-silent unseen', textContent: ', silent' }); // to hear; to see, the name is struck through
     const button = make('button', { type: 'button', textContent: wordsOfHead(head.name) });
     button.addEventListener('click', () => go({ head: head.name, cell: null }, true));
     const row = make('tr', { 'data-test': `effect-${head.name}` }, make('th', { scope: 'row' }, button, silent),
@@ -256,6 +261,14 @@ function setSilent(field, names) {
 function toggleSilence(field, name) {
     const names = state[field].split(',').filter(Boolean);
     setSilent(field, names.includes(name) ? names.filter(other => other !== name) : [...names, name]);
+}
+
+// The button that silences all heads of a kind: when one is silent, others may do its work.
+function silencerOfKind(heads) {
+    if (scenes || heads.length < 2) return [];
+    const button = make('button', { type: 'button', className: 'all-silent', textContent: `silence all ${heads.length}`, 'data-test': `silence-all-${heads[0].kind}` });
+    button.addEventListener('click', () => setSilent('silent', [...new Set([...state.silent.split(',').filter(Boolean), ...heads.map(head => head.name)])]));
+    return [button];
 }
 
 // The toggle of a head or a word. The keyboard has the key S instead, so that Tab does not stop twice at each.

@@ -99,7 +99,7 @@ function sayMoment() {
     const moment = learning.moments[momentNumber()], { update } = moment, head = alignedHead();
     const where = update === 0 ? 'before training: random weights' : update < 0 ? 'learned' : `update ${update}`;
     const error = head ? `, alignment error ${errorText(errorAt(moment, head))}` : '';
-    return where + sayLoss(moment) + error + (measured ? ` on ${measured.pairs} pairs of ${measured.file}` : '');
+    return where + sayLoss(moment) + error;
 }
 
 function showMoment() {
@@ -123,16 +123,19 @@ function drawCurve() {
     const { moments } = learning, last = moments.at(-1).update, name = alignedHead();
     if (!(last > 0)) return;
     const [training, dev] = [learning.training, learning.curve].map(points => points.filter(([update]) => update <= last));
-    const all = [...training, ...dev].map(point => point[1]);
-    const max = Math.max(...all), min = Math.min(...all, 0);
+    const guessing = Math.log(state.facts?.choices[0] ?? 1); // with the same probability for each word
+    const max = Math.max(guessing, ...[...training, ...dev].map(point => point[1])) * 1.08;
     const lineOf = (kind, points) => makeLine(kind, points.map(([update, height]) => [100 * positionOf(update), 100 * (1 - height)]));
-    const lossOf = (kind, points) => lineOf(kind, points.map(([update, loss]) => [update, (loss - min) / (max - min)]));
-    const lines = max > min ? [lossOf('training', training), lossOf('dev', dev)] : [];
+    const lossOf = (kind, points) => lineOf(kind, points.map(([update, loss]) => [update, Math.max(0, loss) / max]));
     const errors = name ? moments.map(moment => [moment.update, errorAt(moment, name)]) : [];
-    if (name) lines.push(lineOf('error', errors), ...errors.map(point => lineOf('measured', [point, point])));
-    element('curve').replaceChildren(...lines);
+    element('curve').replaceChildren(lossOf('guess', [[0, guessing], [last, guessing]]), lossOf('training', training), lossOf('dev', dev),
+        ...(name ? [lineOf('error', errors), ...errors.map(point => lineOf('measured', [point, point]))] : []));
     for (const [kind, points] of Object.entries({ dev, training, error: errors })) element(`${kind}-key`).hidden = !points.length;
-    element('curve-key').hidden = !lines.length;
+    element('chart').hidden = element('curve-key').hidden = false;
+    element('guess').textContent = `${guessing.toFixed(1)} guessing`;
+    element('guess').style.top = `${100 * (1 - guessing / max)}%`;
+    element('measured').hidden = !measured;
+    if (measured) element('measured').textContent = `Above: measured on ${measured.pairs} pairs of ${measured.file}.`;
     if (name) element('curve-head').textContent = `alignment error of ${wordsOfHead(name)}, ` +
         `100 % at the top${sayFall(name)}`;
 }
@@ -175,7 +178,7 @@ element('learning').addEventListener('input', () => {
     setPlaying(null);
     goToMoment(Number(element('learning').value));
 });
-always('head', drawCurve);
+always('head facts', drawCurve);
 always('update head', showMoment);
 drawCurve();
 showMoment();

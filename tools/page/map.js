@@ -104,8 +104,8 @@ always('colors isDark', setPalette);
 
 // ---- the map ----
 
-const SMALLEST_CELL = 14, LARGEST_CELL = 38; // pixels
-const AROUND_MAP = 330, LOWEST_MAP = 320, TALLEST_MAP = 640; // pixels: what stands around the map, which should fit the window
+const SMALLEST_CELL = 16, LARGEST_CELL = 64; // pixels
+const AROUND_MAP = 350, LOWEST_MAP = 300; // pixels: what stands around the map, which should fit the window
 
 let cells = []; // [row][column] of the table
 let cellColors = []; // [row * columns + column]; '': a masked cell
@@ -160,8 +160,8 @@ function lightCell({ target }) {
 // The side of a cell in pixels, so that the map fits if it can.
 function cellSize(head, table) {
     table.style.setProperty('--cell', '0px');
-    const free = element('map').clientWidth - table.querySelector('tbody th').offsetWidth - 8, scale = textScale();
-    const height = Math.max(LOWEST_MAP, Math.min(TALLEST_MAP * scale, innerHeight - AROUND_MAP * scale));
+    const scale = textScale(), free = element('map').clientWidth - table.querySelector('tbody th').offsetWidth - 8;
+    const height = Math.max(LOWEST_MAP, innerHeight - AROUND_MAP * scale);
     return Math.max(SMALLEST_CELL, Math.min(LARGEST_CELL * scale, Math.floor(free / head.columns), Math.floor(height / head.rows)));
 }
 
@@ -196,8 +196,25 @@ function showMap() {
     table.style.setProperty('--cell', `${cellSize(head, table)}px`);
     table.addEventListener('pointerover', lightCell);
     table.addEventListener('focusin', lightCell);
+    table.addEventListener('click', showRow);
+    table.addEventListener('keydown', event => isKey(event, 'enter') && showRow(event));
     moveByArrows(table, 'td[data-test]', () => head.columns);
     stopAt(cells.flat(), 0);
+}
+
+// What softmax did in the row of a cell. Merged tokens have no such row.
+function showRow(event) {
+    const [, row, column] = /^cell-(\d+)-(\d+)$/.exec(event.target.dataset.test ?? '') ?? [];
+    if (row !== undefined && !state.words) change({ number: { name: 'weights', row: Number(row), column: Number(column), isOfMap: !state.isWalking } });
+}
+
+// The map of the same head at the other end of training.
+function showBeside() {
+    const head = selectedHead(), other = state.view.beside && viewInWords(state.view.beside).heads.find(({ name }) => name === head?.name);
+    element('other').hidden = !other;
+    if (!other) return;
+    const size = Math.max(SMALLEST_CELL / 2, Math.floor((element('other').clientWidth || 240) * 0.75 / other.columns));
+    element('other').replaceChildren(make('figcaption', { textContent: isAtEnd() ? 'random' : 'learned' }), makeMapWithWords(other, Math.min(size, LARGEST_CELL)));
 }
 
 element('map').addEventListener('pointerleave', unlight);
@@ -219,6 +236,7 @@ function lightMap() {
     for (let row = 0; row < head.rows; row++) light(cells[row][lit.column]);
 }
 
+onChange('view head isDark colors', showBeside);
 onChange('view head isDark colors', showMap);
 onChange('view head isDark colors hover cell', () => {
     lightMap();
@@ -297,10 +315,8 @@ function silenceText(head) {
     return head.isSilent ? 'This head is silent: it looks, but passes on nothing. ' : '';
 }
 
-// The whole map. A row of entropy H is as spread out as equal weights on exp(H) words.
 function sentenceOfHead(head) {
-    return `This head’s rows have a mean entropy of ${head.entropy.toFixed(2)} nats: they are as spread ` +
-        `out as equal weights on ${Math.exp(head.entropy).toFixed(1)} words. Point at a word or a cell.`;
+    return `This head’s rows are spread over ${spread(head.entropy)} words. Point at a word or a cell; a click on a cell shows how its row was computed.`;
 }
 
 function sentenceOf(head) {

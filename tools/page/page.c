@@ -10,33 +10,35 @@
 #include "explain/scene.h"
 
 static const char *output = "page.html", *checkpoint, *numbers, *opening;
-enum { NOT_GIVEN = -1, MAX_SNAPSHOTS = 6 };
+enum { NOT_GIVEN = -1, MAX_SNAPSHOTS = 6, EXAMPLES = 8 /* sentences of the run's text */ };
 static struct page_options options = {.max_pairs = 100, .snapshots = NOT_GIVEN};
 
 static NAME_LISTER(numbers_name, index == 0 ? "half" : index == 1 ? "float32" : NULL);
 
 /* ---- a run ---- */
 
-/* Sets *sentence to the first source sentence of a text of the run. It stays NULL for a language model, and
- * when the text no longer exists. */
-static enum qkv_status first_sentence(struct qkv_run *run, const char *path, const char **sentence,
-                                      struct qkv_error *error)
+/* Adds the first source sentences of a text of the run; none for a language model, and when the text no longer
+ * exists. */
+static enum qkv_status add_examples(struct qkv_run *run, const char *path, cJSON *examples,
+                                    struct qkv_error *error)
 {
     const struct qkv_data_config *data = &run->config.data;
     const char *const languages[2] = {data->src.lang, data->trg.lang};
     struct qkv_pair_lines pairs;
     struct qkv_pair_texts texts;
     struct qkv_error inner = {""};
-    bool found = false;
+    bool found = true;
     if (!run->sides.has_source || !*path || !strcmp(path, "-") || !qkv_path_is_text(path)) return QKV_OK;
     enum qkv_status status = qkv_pair_lines_open(
         &pairs, path, languages, (struct qkv_pair_lines_options){.third_column = true}, &inner);
     if (!status) {
-        status = qkv_pair_lines_next(&pairs, &texts, &found, &inner);
-        if (!status && found) *sentence = TEXT_IN(&run->arena, "%s", texts.source);
+        while (!status && found && cJSON_GetArraySize(examples) < EXAMPLES) {
+            status = qkv_pair_lines_next(&pairs, &texts, &found, &inner);
+            if (!status && found) cJSON_AddItemToArray(examples, cJSON_CreateString(texts.source));
+        }
         qkv_pair_lines_close(&pairs);
     }
-    return status
+    return status && !opening && !cJSON_GetArraySize(examples)
                ? qkv_error_set(error, "%s; --sentence gives the page another first sentence", inner.message)
                : QKV_OK;
 }
@@ -71,16 +73,16 @@ static const char *model_summary(struct qkv_run *run, bool float32)
                    float32 ? "float32" : "half precision", trained);
 }
 
-/* run-data: {"name", "source", "target", "summary", "sentence"}: the languages, of which a language model has no source, and the
- * sentence with which the page opens. */
+/* run-data: {"name", "source", "target", "summary", "sentence", "examples"}: the languages, of which a language model has no source,
+ * the sentence with which the page opens, and other ones. */
 static enum qkv_status add_facts(struct page *page, struct qkv_run *run, bool float32,
                                  struct qkv_error *error)
 {
     const struct qkv_data_config *data = &run->config.data;
-    const char *sentence = opening;
-    cJSON *object = cJSON_CreateObject();
-    enum qkv_status status = sentence ? QKV_OK : first_sentence(run, data->test, &sentence, error);
-    if (!sentence && !status) status = first_sentence(run, data->dev, &sentence, error);
+    cJSON *object = cJSON_CreateObject(), *examples = cJSON_AddArrayToObject(object, "examples");
+    enum qkv_status status = add_examples(run, data->test, examples, error);
+    if (!cJSON_GetArraySize(examples) && !status) status = add_examples(run, data->dev, examples, error);
+    const char *sentence = opening ? opening : cJSON_GetStringValue(cJSON_GetArrayItem(examples, 0));
     JSON_TEXTS(object, {"name", run->config.name}, {"source", data->src.lang}, {"target", data->trg.lang},
                {"summary", model_summary(run, float32)}, {"sentence", sentence ? sentence : ""});
     page_add_json(page, "id=\"run-data\"", object);

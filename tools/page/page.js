@@ -26,8 +26,8 @@ function startWorker(receive, failed, data) {
 
 // Asks for what the state says.
 function ask() {
-    const { scene, seed, source, own, beam, choice, length, temperature } = state;
-    waiting = { scene, seed, hasSource, source, own, beam, choice, length, temperature, silent: silentHeads(), silentWords: silentWords(),
+    const { scene, seed, source, own, beam, choice, length, temperature, isHeld, isBeside } = state;
+    waiting = { scene, seed, hasSource, source, own, beam, choice, length, temperature, isHeld, isBeside, silent: silentHeads(), silentWords: silentWords(),
         moment: engineMoment(), walk: wantedWalk(), sequence: ++sequence };
     document.body.classList.add('waiting');
     sendNext();
@@ -48,7 +48,7 @@ function receive(answer) {
         answered = sequence;
         document.body.classList.toggle('waiting', Boolean(answer.error));
         showMessage(answer.error ?? '');
-        if (answer.view) showView(readView(answer.view));
+        if (answer.view) showView({ ...readView(answer.view), beside: answer.view.beside && readView(answer.view.beside) });
         if (answer.walk) change({ walk: readWalk(answer.walk) });
     } else if (waiting) waiting.isAgain = true; // the answer is dropped, so the engine may not rely on it
     sendNext();
@@ -77,8 +77,9 @@ function languageName(code) {
 }
 
 // The engine is ready: asks for the first view.
-function start({ colormaps: names, colors }) {
+function start({ colormaps: names, colors, ...facts }) {
     takeColormaps(names, colors);
+    change({ facts: facts.choices ? facts : null });
     underWay = false;
     element('key').hidden = false;
     ask();
@@ -93,6 +94,7 @@ function showRun() {
     for (const id of languageName(target) ? ['own', 'target', 'target-words', ...(hasSource ? [] : ['source'])] : []) element(id).lang = target;
     document.body.classList.add(hasSource ? 'has-source' : 'has-text');
     if (hasSource) return;
+    element('intro').textContent = 'This page holds a small model that learned to continue a text. Type a beginning: the large map shows at which words before it each word looked. Drag the slider to “random” to see the same model before it had learned.';
     element('source').ariaLabel = element('source').placeholder = 'Type the beginning of a text';
     element('target-words').ariaLabel = 'Words of the text';
 }
@@ -115,6 +117,15 @@ function openAddress() {
 }
 
 element('theme').addEventListener('click', () => setTheme(!state.isDark));
+element('present').addEventListener('click', () => {
+    change({ isPresenting: !state.isPresenting });
+    writeAddressLater();
+});
+always('isPresenting', () => {
+    element('present').setAttribute('aria-pressed', state.isPresenting);
+    document.documentElement.classList.toggle('presenting', state.isPresenting);
+    dispatchEvent(new Event('resize')); // all that depends on the size of text
+});
 const prefersDark = matchMedia('(prefers-color-scheme: dark)');
 prefersDark.addEventListener('change', event => setTheme(event.matches));
 addEventListener('popstate', () => {

@@ -31,6 +31,8 @@ function showFields() {
     if (state.own !== null) element('own').value = state.own;
     element('own-row').hidden = state.own === null;
     element('use-own').checked = state.own !== null;
+    element('hold').checked = state.isHeld;
+    element('beside').checked = state.isBeside;
     const beam = element('beam');
     beam.disabled = state.own !== null;
     if (![...beam.options].some(option => Number(option.value) === state.beam))
@@ -67,6 +69,38 @@ element('use-own').addEventListener('change', () => {
     go({ own, choice: 0 });
     showFields();
     if (own !== null) element('own').focus();
+});
+
+for (const [id, field] of [['hold', 'isHeld'], ['beside', 'isBeside']])
+    element(id).addEventListener('change', () => go({ [field]: element(id).checked, choice: 0 }));
+
+// Shows another sentence, as if it had been typed.
+function goToSentence(source) {
+    go({ source, own: null, choice: 0, silentWords: '', step: null });
+    showFields();
+}
+
+element('examples').append(...(run?.examples ?? []).map(text => make('option', { textContent: text })));
+element('examples').hidden = !run?.examples.length;
+element('examples').addEventListener('change', () => {
+    if (element('examples').value) goToSentence(element('examples').value);
+    element('examples').value = '';
+});
+
+// The words that the model knows, as buttons; the marks and pieces of words among the tokens are left out.
+function showVocabulary() {
+    const known = (state.facts?.vocabulary ?? []).filter(word => /^\p{L}[\p{L}'’-]*$/u.test(word)).sort((a, b) => a.localeCompare(b)).slice(0, MOST_KNOWN);
+    element('lexicon').hidden = !known.length;
+    element('known-words').replaceChildren(...known.map(word => make('button', { type: 'button', textContent: word, tabIndex: -1 })));
+    stopAt([...element('known-words').children], 0);
+}
+
+always('facts', showVocabulary);
+
+const MOST_KNOWN = 2000; // words in the list
+moveByArrows(element('known-words'), 'button');
+element('known-words').addEventListener('click', ({ target }) => {
+    if (target.matches('button')) goToSentence(`${state.source} ${target.textContent}`.trim());
 });
 
 // Browsers without field-sizing: a field grows with its text.
@@ -167,6 +201,8 @@ function showTranslations() {
     const { view } = state, box = element('translations'), rivals = state.own === null && view.translations.length > 1 ? view.translations : [];
     element('target').textContent = state.own ?? view.translations[state.choice]?.replaceAll(/ ?<\/s> ?/g, '\n') ?? '';
     element('target').hidden = state.own !== null;
+    element('unsilenced').hidden = !view.unsilenced.length;
+    element('unsilenced').textContent = `With nothing silent: ${view.unsilenced[0]}`;
     box.hidden = element('translations-title').hidden = !rivals.length;
     element('own-score').hidden = state.own === null && !view.before[0];
     element('own-score').textContent = view.before[0] ? `of this text, the model reads what follows word ${view.before[0]}` : `log-probability ${minus(view.log_probability[0].toFixed(4))}`;

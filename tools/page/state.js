@@ -7,6 +7,8 @@ const state = {
     seed: null,       // of the random numbers of the scene; null: its own. Of the words that are drawn; null: they are searched for
     own: null,        // a translation of the user's own; null: the model translates
     update: null,     // of training, whose parameters translate; null: the learned ones
+    isHeld: true,     // at other moments of training, the page shows the learned translation, so that maps can be compared
+    isBeside: false,  // the map of the other end of training stands beside the large map
     beam: 1,          // hypotheses of the search
     temperature: 1,   // of the probabilities of words
     length: 24,       // tokens that a language model writes, at most
@@ -17,15 +19,17 @@ const state = {
     words: false,     // the maps show words in place of tokens
     colors: null,     // name of the colormap of weights; null: the usual one
     isDark: null,     // the theme
+    isPresenting: false, // large text and three panels, for a projector
     hover: null,      // {side: 'source' or 'target', index}: the word that is lit up
     held: null,       // the word that was clicked: lit up while the pointer is on no other
     cell: null,       // {row, column} of the large map under the pointer
     step: null,       // the target word whose alternatives are listed; null, until there is a view: the first one that the model chooses
+    facts: null,      // of the model: {vocabulary, choices, parameter_names, parameter_counts}; null in scenes, and until the engine is ready
     view: null,       // what the engine says: see readView
     order: 'layer',   // of the heads in the overview
     isWalking: false, // the steps through the selected head's layer are shown
     walk: null,       // these steps: see readWalk
-    number: null,     // {name of a step, row, column}: the number whose sum is shown
+    number: null,     // {name of a step, row, column, isOfMap}: the number whose sum is shown; isOfMap: chosen in the large map
     terms: null,      // {of: number, value, sum, terms: [name, x, y, value]}: that sum
 };
 
@@ -141,7 +145,6 @@ const hasSource = run?.source !== ''; // false: a language model, whose text is 
 
 const SEED = ['seed', text => (/^[0-9]{1,10}$/.test(text) && Number(text) <= LARGEST_SEED ? Number(text) : null)];
 
-
 // The fields that the address holds: their names there, and how they are read from its text, which may be anything; null: none.
 const HELD = scenes ? {
     scene: ['scene', text => Math.max(0, scenes.findIndex(({ file }) => file === text)), number => scenes[number].file],
@@ -152,6 +155,9 @@ const HELD = scenes ? {
     source: ['s', text => text ?? ''],
     own: ['t', text => text],
     update: ['update', text => readUpdate(text)],
+    isHeld: ['held', text => text !== '0', Number],
+    isBeside: ['beside', text => text === '1', Number],
+    isPresenting: ['present', text => text === '1', Number],
     beam: ['beam', text => (text >= 1 && text <= 100 ? Math.floor(text) : 1)],
     choice: ['n', text => Number(text) || 0],
     seed: SEED,
@@ -241,7 +247,7 @@ const KINDS = ['encoder', 'decoder', 'cross']; // as enum qkv_attention_kind
 // given: number of target words that the reader gave; before: number of words of the text before those that are shown.
 function readView(answer) {
     const view = { source_tokens: [], target_outputs: [], translations: [], maps: [], source_words: [], target_words: [], silent_words: [],
-        known_sources: [], known_targets: [], probabilities: [], given: [0], before: [0], ...answer, heads: [] };
+        known_sources: [], known_targets: [], probabilities: [], unsilenced: [], given: [0], before: [0], ...answer, heads: [] };
     for (let i = 0, offset = 0; i < view.maps.length; i += 5) {
         const [kind, layer, head, rows, columns] = view.maps.subarray(i, i + 5);
         const name = KINDS[kind];

@@ -116,11 +116,11 @@ function readWalk(answer) {
     });
 }
 
-// The layer that the section shows: [kind, layer]; null while it is closed.
+// The layer whose steps are needed: [kind, layer]; null while the section is closed and no row of the map is explained.
 function wantedWalk() {
     const head = selectedHead();
     if (scenes) return [0, 0]; // a scene has one layer, which is always computed
-    return state.isWalking && head ? [KINDS.indexOf(head.kind), head.layer] : null;
+    return (state.isWalking || state.number) && head ? [KINDS.indexOf(head.kind), head.layer] : null;
 }
 
 // Which matrix of a step belongs to the selected head; heads of keys and values may be shared.
@@ -320,15 +320,48 @@ function makeStep(step) {
         make('p', { className: 'note', textContent: stepSentence(step) }));
 }
 
+// What stands before a step in the row of a run's attention, where the values stand before the context.
+const OPERATORS = { queries: '', keys: '·', scores: '=', distance_bias: '+', biased_scores: '=', mask: '+', masked_scores: '=',
+    weights: 'softmax →', values: '·', context: '=' };
+const ATTENTION = 'Q·Kᵀ → softmax → ·V';
+const openGroups = new Set();
+
+// A part of the section that is closed at first.
+function makeFold(title, name, children) {
+    const fold = make('details', { open: openGroups.has(name) }, make('summary', { textContent: title }), ...children);
+    fold.addEventListener('toggle', () => openGroups[fold.open ? 'add' : 'delete'](name));
+    return fold;
+}
+
+function makeRow(steps) {
+    return make('div', { className: 'step-row' }, ...steps.map(makeStep));
+}
+
+// The attention of a run: what it computes in a row, with the learned numbers folded.
+function makeAttention(steps) {
+    const computed = steps.filter(({ name }) => groupOf(name) >= 0), values = computed.find(({ name }) => name === 'values');
+    const order = computed.flatMap(step => (step === values ? [] : step.name === 'context' && values ? [values, step] : [step]));
+    const flow = order.map(step => make('div', { className: 'flow' }, make('span', { className: 'operator', textContent: OPERATORS[step.name] ?? '→' }), makeStep(step)));
+    return make('section', { className: 'step-group', 'aria-label': ATTENTION }, make('h3', { textContent: ATTENTION }),
+        make('div', { className: 'step-row' }, ...flow),
+        makeFold('weights and biases, which were learned', ATTENTION, [makeRow(steps.filter(({ name }) => groupOf(name) < 0))]));
+}
+
+// Scenes show all groups in order. A run shows its attention, and folds what is before and behind it.
+function makeGroups() {
+    const groups = Object.keys(STEPS).map((title, group) => [title, state.walk.filter(step => stepGroup(step) === group)]);
+    const section = ([title, steps]) => make('section', { className: 'step-group', 'aria-label': title }, make('h3', { textContent: title }), makeRow(steps));
+    const fold = ([title, steps]) => makeFold(title, title, [makeRow(steps)]);
+    const made = scenes ? groups.map(section) : [fold(groups[0]), makeAttention(groups.slice(1, 4).flatMap(([, steps]) => steps)), ...groups.slice(4).map(fold)];
+    return made.filter(box => box.querySelector('.step'));
+}
+
 function showSteps() {
     if (!state.walk || !state.isWalking) return;
     element('step-number').textContent = 'Point at a number.';
     figures = [];
     shownScale = textScale();
-    const groups = Object.keys(STEPS).map((title, group) => [title, state.walk.filter(step => stepGroup(step) === group)]);
-    replaceChildren(element('step-list'), ...groups.filter(([, steps]) => steps.length).map(([title, steps]) =>
-        make('section', { className: 'step-group', 'aria-label': title }, make('h3', { textContent: title }),
-            make('div', { className: 'step-row' }, ...steps.map(makeStep)))));
+    replaceChildren(element('step-list'), ...makeGroups());
     const signed = makePixels();
     for (const figure of figures) drawStep(figure, signed);
     element('steps-of').textContent = scenes && state.view.heads.length < 2 ? '' : headTitle(selectedHead());
@@ -347,13 +380,13 @@ addEventListener('resize', () => doLater('steps', () => {
 let asked = JSON.stringify(wantedWalk()); // the layer of the last request
 
 always('isWalking', () => { element('steps').open = state.isWalking; });
-onChange('head isWalking view', () => {
+onChange('head isWalking view number', () => {
     element('steps').hidden = !state.view.heads.length;
     const wanted = JSON.stringify(wantedWalk());
     if (wanted === asked) return;
+    if (state.number && asked !== 'null') return change({ number: null }); // of another layer; calls this again
     asked = wanted;
-    change({ number: null });
-    ask();
+    if (wantedWalk()) ask();
 });
 onChange('walk head isWalking isDark colors', showSteps);
 onChange('hover cell', lightRows);
@@ -412,6 +445,9 @@ function softmaxRows(step, { of: { row, column }, terms }) {
 function showTerms() {
     const box = element('terms'), step = state.terms && state.walk?.find(({ name }) => name === state.terms.of.name);
     box.hidden = !step;
+    const isOfMap = Boolean(step && state.terms.of.isOfMap);
+    element('maps').classList.toggle('explained', isOfMap);
+    element(isOfMap ? 'maps' : 'step-reading').append(box);
     if (!step) return;
     const { of: { row, column }, terms } = state.terms, isPowers = isSoftmax(step) && terms.length > 0;
     const own = isPowers ? terms[seenColumns(step, row).indexOf(column)] : null;
@@ -419,7 +455,7 @@ function showTerms() {
     const close = make('button', { type: 'button', textContent: '×', 'aria-label': 'close the sum', 'data-test': 'close-terms' });
     close.addEventListener('click', () => {
         change({ number: null });
-        element('step-list').querySelector(`[data-test="cells-${step.name}"]`).focus({ preventScroll: true });
+        (isOfMap ? cells[row][column] : element('step-list').querySelector(`[data-test="cells-${step.name}"]`)).focus({ preventScroll: true });
     });
     box.replaceChildren(close, make('p', { textContent: sumTitle(step, state.terms, own), 'data-test': 'terms-title' }), make('p', { className: 'formula', textContent: step.formula }),
         make('div', { className: 'term-list', tabIndex: rows.length > 8 ? 0 : -1, role: 'group', 'aria-label': 'terms of the sum' },

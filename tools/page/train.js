@@ -3,6 +3,8 @@
 
 const TRAIN_TASKS = { reverse: 'a sequence backwards', copy: 'a sequence unchanged', sort: 'a sequence in ascending order' };
 
+const LAST = 100, NEXT_TO_NOTHING = 0.01; // updates, and nats per word: training ends by itself
+
 const training = {
     worker: null,
     sequence: 0,     // of this training: answers of earlier ones are dropped
@@ -28,6 +30,10 @@ function receiveTraining({ ready, pairs, sequence = training.sequence, losses = 
     }
     if (sequence !== training.sequence) return;
     training.losses.push(...losses);
+    if (training.running && isLearned()) {
+        train(false);
+        say('learned: the training has ended');
+    }
     if (error) {
         setRunning(false);
         if (!training.losses.length && !training.view) element('train-go').disabled = true;
@@ -39,6 +45,12 @@ function receiveTraining({ ready, pairs, sequence = training.sequence, losses = 
         training.translation = translation;
     }
     drawTraining();
+}
+
+// Whether the last updates leave next to nothing to learn.
+function isLearned() {
+    const last = training.losses.slice(-LAST);
+    return last.length === LAST && last.reduce((sum, loss) => sum + loss) < NEXT_TO_NOTHING * LAST;
 }
 
 // ---- what one does ----
@@ -167,10 +179,9 @@ function drawLosses() {
 }
 
 // A map between the words of its rows and columns; longer words stand upright above it.
-function makeTrainedMap(head) {
+function makeMapWithWords(head, size) {
     const canvas = make('canvas', { className: 'small', role: 'img',
         'aria-label': `${head.kind} attention, head ${head.head}, of ${head.rowWords.join(' ')} on ${head.columnWords.join(' ')}` });
-    const size = Math.max(1, Math.min(20, Math.floor(200 / Math.max(head.rows, head.columns))));
     drawMap(canvas, head, size);
     const words = (name, texts) => make('div', { className: name, 'aria-hidden': 'true' },
         ...texts.map(text => make('span', { textContent: text, className: columnClass(text), dir: 'auto' })));
@@ -186,7 +197,8 @@ function drawTrainedMaps() {
     if (!view) return;
     element('train-translation').textContent = translation || '(no word)';
     element('train-maps').replaceChildren(...view.heads.filter(head => head.kind !== 'decoder').map(head =>
-        make('figure', { 'data-test': `train-map-${head.kind}-${head.head}` }, makeTrainedMap(head),
+        make('figure', { 'data-test': `train-map-${head.kind}-${head.head}` },
+            makeMapWithWords(head, Math.max(1, Math.min(20, Math.floor(200 / Math.max(head.rows, head.columns))))),
             make('figcaption', { textContent: `${head.kind}, head ${head.head}` }))));
 }
 
@@ -198,9 +210,8 @@ for (const [task, title] of Object.entries(TRAIN_TASKS))
 element('train-task').append(make('option', { value: '', textContent: 'pairs of my own' }));
 showRate();
 
-// The worker starts when the block is first seen below a view, so that the page opens as fast as without it.
-const trainInView = new IntersectionObserver(entries => {
-    if (!training.worker && entries.some(entry => entry.isIntersecting))
-        training.worker = startWorker(receiveTraining, text => say(`training failed: ${text}`, true));
+// The worker starts when the block is opened, so that the page opens as fast as without it.
+element('train').addEventListener('toggle', () => {
+    training.worker ??= startWorker(receiveTraining, text => say(`training failed: ${text}`, true));
+    drawTraining();
 });
-onChange('view', () => trainInView.observe(element('train')));

@@ -52,6 +52,27 @@ int EXPORT(page_open_model)(size_t size)
     return page_translation_begin();
 }
 
+/* What the page says of the model: the words that it reads, the number of words among which it chooses, and its parameters. Those
+ * of the sentence that is shown stay. */
+int EXPORT(page_facts)(void)
+{
+    const struct qkv_vocabulary *words = &t->run.source;
+    const struct qkv_parameters *parameters = &model->parameters;
+    const int64_t count = parameters->count;
+    const char **texts = page_sure(malloc((size_t)(words->size + count) * sizeof *texts));
+    for (int32_t id = 0; id < words->size; id++) texts[id] = qkv_vocabulary_token(words, id);
+    page_texts("vocabulary", words->size, texts);
+    *page_integers("choices", 1) = t->run.target.size;
+    int32_t *counts = page_integers("parameter_counts", count);
+    for (int64_t i = 0; i < count; i++) {
+        texts[i] = parameters->list[i]->name;
+        counts[i] = (int32_t)parameters->list[i]->count;
+    }
+    page_texts("parameter_names", count, texts);
+    free(texts);
+    return QKV_OK;
+}
+
 /* ---- the moment of training whose parameters later calls use ---- */
 
 /* Those that qkv_run_pack_parameters packed into the block. Without a block the random ones from which training began, or those
