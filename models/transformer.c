@@ -70,6 +70,7 @@ static void declare_attention(const struct stack_declaration *d, struct attentio
         .key_width = config->attention.key_width,
         .value_width = config->attention.value_width,
         .bias = config->attention.bias,
+        .output_gate = config->attention.output_gate,
         .initial = d->weight,
         .output_initial = d->branch_end,
         .positions = self ? &d->stack->positions : NULL,
@@ -273,11 +274,13 @@ static struct qkv_tensor *attend(const struct attention_sublayer *sublayer, stru
         projections.keys = prefix->sentences;
     }
     if (!options->keys_only) {
+        projections.gate = qkv_multi_head_gate(attention, graph, inside);
         context = qkv_multi_head_context(attention, graph, &projections, &node); /* [Nq, H V] */
         result = qkv_dense_apply(&attention->output, graph, context);            /* [Nq, D] */
     }
     record(trace, graph, owner,
-           (struct qkv_tensor *[]){inside, memory, query, key, value, node, context, result, inputs->x});
+           (struct qkv_tensor *[]){inside, memory, query, key, value, node, context, projections.gate, result,
+                                   inputs->x});
     if (prefix) {
         struct qkv_part cross = *owner;
         cross.attention = QKV_ATTENTION_CROSS;
@@ -285,7 +288,8 @@ static struct qkv_tensor *attend(const struct attention_sublayer *sublayer, stru
         key = source_part(prefix->trace, QKV_PART_KEY, owner->layer);
         value = source_part(prefix->trace, QKV_PART_VALUE, owner->layer);
         record(trace, graph, &cross,
-               (struct qkv_tensor *[]){inside, memory, query, key, value, node, context, result, inputs->x});
+               (struct qkv_tensor *[]){inside, memory, query, key, value, node, context, projections.gate,
+                                       result, inputs->x});
     }
     return result ? leave(&sublayer->residual, graph, inputs->x, result, trace, owner) : NULL;
 }
@@ -531,6 +535,7 @@ static struct qkv_tensor *attend_in_step(struct transformer_decoding *d,
                                                     .queries = {rows, d->query_start, d->query_length}};
     struct qkv_tensor *normed = qkv_residual_input(&sublayer->residual, graph, x);
     projections.query = qkv_multi_head_query(attention, graph, normed, projections.queries, position);
+    projections.gate = qkv_multi_head_gate(attention, graph, normed);
     if (is_cross) {
         projections.keys = (struct qkv_segments){rows, d->cross_start, d->cross_length};
         projections.key = qkv_decoding_from_encoder(&d->base, state->cross_key);

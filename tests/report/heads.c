@@ -24,12 +24,21 @@ static const char RECURRENT[] =
     "  decoder: {type: recurrent, hidden_size: 12, input_feeding: true, attention: {score: general}}\n"
     "training: {model_dir: run, updates: 40, learning_rate: 0.01}\n";
 
+static const char GATED[] =
+    "name: gated\ndata: {train: train.tsv, src: {lang: a}, trg: {lang: b}}\nmodel:\n"
+    "  encoder: {num_layers: 1, num_heads: 2, hidden_size: 8, attention: {output_gate: true}}\n"
+    "  decoder: {num_layers: 1, num_heads: 2, hidden_size: 8, attention: {output_gate: true}}\n"
+    "training: {model_dir: run, updates: 40, learning_rate: 0.01}\n";
+
+enum network { TRANSFORMER, RECURRENT_NETWORK, GATED_TRANSFORMER };
+
 /* A trained run in float64, and the pairs. */
-static struct fixture open_fixture(bool recurrent)
+static struct fixture open_fixture(int network)
 {
-    struct fixture f = {.folder = recurrent ? tiny_task("recurrent") : tiny_run("transformer", 60)};
-    if (recurrent) {
-        write_text(f.folder, "r.yaml", RECURRENT);
+    struct fixture f = {.folder = network ? tiny_task(network == GATED_TRANSFORMER ? "gated" : "recurrent")
+                                          : tiny_run("transformer", 60)};
+    if (network) {
+        write_text(f.folder, "r.yaml", network == GATED_TRANSFORMER ? GATED : RECURRENT);
         run_ok("cd '%s' && qkv train r.yaml -q 2>&1", f.folder);
     }
     static const struct qkv_word_counts WORDS[PAIRS] = {{4, 4}, {3, 3}, {1, 1}, {2, 3}, {4, 3}};
@@ -134,9 +143,10 @@ static void add_variation(struct expected *e, const struct qkv_attention_map *ma
 
 /* ---- values ---- */
 
-/* The norm of what the head makes of each key: value times its rows of the output projection. */
+/* The norm of what the head makes of each key for a query: value, times the output gate, times its rows of the output
+ * projection. */
 static void find_norms(const struct qkv_model *model, const struct qkv_trace *trace, struct qkv_head head,
-                       double *norm)
+                       int64_t query, double *norm)
 {
     struct qkv_rows rows;
     cr_assert(qkv_model_head_rows(model, head, &rows));
@@ -144,13 +154,15 @@ static void find_norms(const struct qkv_model *model, const struct qkv_trace *tr
     struct qkv_tensor *value = qkv_trace_attention(trace, QKV_PART_VALUE, head.attention, head.layer)->node;
     int64_t keys = qkv_tensor_shape(value).size[0], width = qkv_tensor_shape(value).size[1];
     int64_t first = layer ? (head.head - 1) * rows.count : 0, outputs = rows.parameter->shape.size[1];
-    const double *values = qkv_tensor_value(value);
+    const double *values = qkv_tensor_value(value), *gates = NULL;
+    if (layer && layer->gate.weight)
+        gates = qkv_tensor_value(qkv_trace_attention(trace, QKV_PART_GATE, head.attention, head.layer)->node);
     for (int64_t key = 0; key < keys; key++) {
         double square = 0;
         for (int64_t j = 0; j < outputs; j++) {
             double sum = 0;
             for (int64_t d = 0; d < rows.count; d++)
-                sum += values[key * width + first + d] *
+                sum += values[key * width + first + d] * (gates ? gates[query * width + first + d] : 1) *
                        qkv_parameter_get(&model->parameters, rows.parameter, (rows.first + d) * outputs + j);
             square += sum * sum;
         }
@@ -163,9 +175,9 @@ static void multiply(const struct qkv_model *model, const struct qkv_trace *trac
                      struct qkv_attention_map *map, char **row, bool replace, struct expected *e)
 {
     double norm[16], *weights = malloc((size_t)(map->rows * map->columns) * sizeof *weights);
-    find_norms(model, trace, (struct qkv_head){map->kind, map->layer, map->head}, norm);
     for (int64_t r = 0; r < map->rows; r++) {
         double sum = 0;
+        find_norms(model, trace, (struct qkv_head){map->kind, map->layer, map->head}, r, norm);
         for (int64_t c = 0; c < map->columns; c++)
             sum += weights[r * map->columns + c] = map->weights[r * map->columns + c] * norm[c];
         if (row[r]) add(e, QKV_HEAD_NORM, sum);
@@ -213,14 +225,14 @@ static void add_pair(const struct fixture *f, int64_t pair, bool norms, struct e
     }
 }
 
-static void expect_maps(bool recurrent, bool norms)
+static void expect_maps(int network, bool norms)
 {
     const unsigned others = 1u << QKV_HEAD_ERROR_PREDICTED | 1u << QKV_HEAD_ERROR_READ | 1u << QKV_HEAD_LOSS |
                             1u << QKV_HEAD_BLEU | 1u << QKV_HEAD_IMPORTANCE;
-    struct fixture f = open_fixture(recurrent);
+    struct fixture f = open_fixture(network);
     struct qkv_measured_heads heads = measured(&f, norms);
     struct expected expected[CAPACITY] = {0};
-    cr_assert_eq(heads.count, recurrent ? 1 : 6);
+    cr_assert_eq(heads.count, network == RECURRENT_NETWORK ? 1 : 6);
     cr_expect_eq(heads.sentences, PAIRS);
     cr_expect_eq(heads.tokens, 4 + 3 + 1 + 3 + 3 + PAIRS);
     for (int64_t pair = 0; pair < PAIRS; pair++) add_pair(&f, pair, norms, expected);
@@ -238,7 +250,7 @@ static void expect_maps(bool recurrent, bool norms)
 
 Test(heads, maps_of_both_networks)
 {
-    for (int i = 0; i < 4; i++) expect_maps(i / 2, i % 2);
+    for (int i = 0; i < 6; i++) expect_maps(i / 2, i % 2);
 }
 
 /* ---- what heads are for ---- */

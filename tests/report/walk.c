@@ -191,6 +191,7 @@ Test(walk, newer_variants)
         struct qkv_stack_config *stacks[] = {&config.encoder, &config.decoder};
         for (int s = 0; s < 2; s++) {
             stacks[s]->ff_gated = true;
+            stacks[s]->attention.output_gate = i;
             stacks[s]->activation = i ? QKV_ACTIVATION_SILU : QKV_ACTIVATION_NONE;
         }
         expect_walks(&config, QKV_FLOAT64, 1e-11);

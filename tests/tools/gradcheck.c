@@ -121,6 +121,7 @@ Test(gradcheck, a_config_takes_overrides_and_sentences)
         "-s model.decoder.attention.key_width=3 -s model.decoder.attention.value_width=5",
         "-s model.encoder.embeddings.word_dropout=0.3 -s model.decoder.activation_dropout=0.4",
         "-s model.encoder.ff_gated=true -s model.decoder.ff_gated=true -s model.decoder.activation=gelu",
+        "-s model.encoder.attention.output_gate=true -s model.decoder.attention.output_gate=true",
         "-s training.r_drop=5 -s model.tied_softmax=true",
         "-s training.simcut=3 -s training.simcut_rate=0.3 -s model.encoder.embeddings.word_dropout=0.1",
     };

@@ -40,6 +40,8 @@ const STEPS = {
     },
     'Weights mix values': {
         context: 'The values, mixed by the weights.',
+        output_gate: 'How much of each number of the context goes on.',
+        gated_context: 'The context, multiplied by the gate number by number.',
         concatenated: 'The parts side by side.',
         pre_activation: 'A linear layer mixes state and context.',
         output: 'What this attention found.',

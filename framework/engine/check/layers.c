@@ -200,6 +200,10 @@ static const struct qkv_layer_sample multi_head_samples[] = {
                            .bias = true},
              .positions = {.kind = QKV_POSITION_RELATIVE, .length = 6, .width = 2, .initial = INITIAL}),
      ONE},
+    {"output gate, cross",
+     OPTIONS(multi_head_sample,
+             .attention = {.rule = {.heads = 2}, WIDTHS(2, 3), .bias = true, .output_gate = true}),
+     PAIR},
     {0},
 };
 LAYER_SAMPLES(multi_head, layer_and_positions);

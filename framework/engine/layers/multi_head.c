@@ -46,10 +46,13 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
          options->initial},
         {&layer->output, "output", qkv_side_by_side(heads, options->value_width), options->width,
          options->output_initial},
+        {&layer->gate, "gate", options->width, qkv_side_by_side(heads, options->value_width),
+         options->initial},
     };
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < (options->output_gate ? 5 : 4); i++) {
         const struct qkv_dense_options dense = {parts[i].inputs, parts[i].outputs, options->bias,
-                                                QKV_ACTIVATION_NONE, parts[i].initial};
+                                                i < 4 ? QKV_ACTIVATION_NONE : QKV_ACTIVATION_SIGMOID,
+                                                parts[i].initial};
         qkv_dense_init_part(parts[i].dense, parameters, &dense, name, parts[i].name);
     }
     if (!parameters->failed) layer->is_ablated = qkv_ablation_new(parameters, heads);
@@ -77,6 +80,12 @@ struct qkv_tensor *qkv_multi_head_value(const struct qkv_multi_head *layer, stru
     return qkv_dense_apply(&layer->value, graph, memory);
 }
 
+struct qkv_tensor *qkv_multi_head_gate(const struct qkv_multi_head *layer, struct qkv_graph *graph,
+                                       struct qkv_tensor *x)
+{
+    return layer->gate.weight ? qkv_dense_apply(&layer->gate, graph, x) : NULL;
+}
+
 struct qkv_tensor *qkv_multi_head_context(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                           const struct qkv_attention_projections *projections,
                                           struct qkv_tensor **node)
@@ -93,6 +102,7 @@ struct qkv_tensor *qkv_multi_head_context(const struct qkv_multi_head *layer, st
         qkv_attention(graph, projections->query, projections->key, projections->value, projections->mask,
                       attention); /* [Nq, H V] */
     if (node) *node = context;
+    if (layer->gate.weight) context = qkv_multiply(graph, context, projections->gate);
     context = qkv_ablation_apply(layer->is_ablated, layer->rule.heads, graph, context);
     qkv_graph_scope(graph, outer_scope);
     return context;
@@ -113,6 +123,7 @@ struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, stru
     projections.query = qkv_multi_head_query(layer, graph, inputs->x, inputs->queries, NULL);
     projections.key = qkv_multi_head_key(layer, graph, inputs->memory, inputs->keys, NULL);
     projections.value = qkv_multi_head_value(layer, graph, inputs->memory);
+    projections.gate = qkv_multi_head_gate(layer, graph, inputs->x);
     return qkv_multi_head_attend(layer, graph, &projections, node);
 }
 

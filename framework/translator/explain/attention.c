@@ -374,23 +374,38 @@ static struct qkv_segments one_sentence(struct walk *walk, int64_t length)
     return (struct qkv_segments){1, numbers, numbers + 1};
 }
 
-/* `context`: 0 for ablated heads. All NULL without output projection. */
-static struct shown add_output(struct walk *walk, const struct attention_setup *setup,
-                               struct qkv_tensor *context)
+/* Adds the steps of the output gate, if there is one, and returns the context times the gate. */
+static struct shown add_gate(struct walk *walk, const struct attention_setup *setup, struct shown context)
+{
+    const struct product gate = {
+        "output_gate",     NULL, "Γ", "output_gate", "Γ", &setup->gate_projection, setup->rule.heads,
+        setup->query_words};
+    if (!setup->gate_projection.weight.rows) return context;
+    qkv_walk_add_weights(walk, &gate);
+    struct qkv_tensor *x = qkv_sigmoid(walk->graph, qkv_walk_add_product(walk, &gate, setup->x).tensor);
+    context = (struct shown){qkv_multiply(walk->graph, context.tensor, x), "Z'", "gated_context"};
+    qkv_walk_add_tensor(walk, context.step, NULL, "Z' = Z * sigmoid(Γ), number by number",
+                        (struct layout){setup->query_words, .heads = gate.heads, .side_by_side = true},
+                        context.tensor);
+    return context;
+}
+
+/* `x`: the context, 0 for ablated heads. All NULL without output projection. */
+static struct shown add_output(struct walk *walk, const struct attention_setup *setup, struct shown x)
 {
     const struct product output = {"output",          NULL, "Y", "output", "O", &setup->output_projection, 0,
                                    setup->query_words};
     bool has_heads = setup->rule.heads > 1, is_ablated = qkv_ablation_any(setup->ablated, setup->rule.heads),
          is_projected = output.projection->weight.rows;
-    struct shown x = {context, "Z", "context"};
     if (has_heads || (is_ablated && is_projected)) {
-        x = (struct shown){context, "C", "concatenated"};
-        qkv_walk_add_tensor(
-            walk, x.step, has_heads ? "heads concatenated" : "context of the silent head",
-            has_heads ? qkv_walk_text(walk, "C = [Z_1 ... Z_%lld]", (long long)setup->rule.heads) : "C = 0",
-            (struct layout){setup->query_words}, context)
+        const char *formula =
+            qkv_walk_text(walk, "C = [%s_1 ... %s_%lld]", x.letter, x.letter, (long long)setup->rule.heads);
+        qkv_walk_add_tensor(walk, "concatenated",
+                            has_heads ? "heads concatenated" : "context of the silent head",
+                            has_heads ? formula : "C = 0", (struct layout){setup->query_words}, x.tensor)
             ->note = is_ablated ? "The context of a silent head counts as 0." : NULL;
-        qkv_walk_rule(walk, QKV_STEP_RULE_JOIN, "context", NULL, NULL);
+        qkv_walk_rule(walk, QKV_STEP_RULE_JOIN, x.step, NULL, NULL);
+        x = (struct shown){x.tensor, "C", "concatenated"};
     }
     if (!is_projected) return (struct shown){0};
     qkv_walk_add_weights(walk, &output);
@@ -419,7 +434,8 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
                         (struct layout){setup->query_words, .heads = setup->rule.heads, .side_by_side = true},
                         context);
     qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, "weights", "values", NULL);
-    context = qkv_ablation_apply(setup->ablated, setup->rule.heads, walk->graph, context);
-    return (struct attention_result){layout, weights, inputs.value, context,
-                                     add_output(walk, setup, context)};
+    struct shown found = add_gate(walk, setup, (struct shown){context, "Z", "context"});
+    found.tensor = qkv_ablation_apply(setup->ablated, setup->rule.heads, walk->graph, found.tensor);
+    return (struct attention_result){layout, weights, inputs.value, found.tensor,
+                                     add_output(walk, setup, found)};
 }

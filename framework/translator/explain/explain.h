@@ -27,8 +27,9 @@
  *   by sqrt(K)), distance_bias, biased_scores (scaled_scores plus distance_bias), mask,
  *   masked_scores.
  * - result of attention: weights, word_weights (for a model, on request; it then has the content QKV_STEP_WEIGHTS instead
- *   of weights, so that pictures show it and the best head is chosen by it), context, concatenated (the heads side by
- *   side), output_weights, output_bias, output, sum.
+ *   of weights, so that pictures show it and the best head is chosen by it), context, with an output gate also
+ *   output_gate_weights, output_gate_bias, output_gate and gated_context, concatenated (the heads side by side),
+ *   output_weights, output_bias, output, sum.
  * - for a layer of a transformer: residual (the hidden states to which the output is added, if a norm stands before the
  *   layer), attention_sum, attention_norm; then, unless cross-attention of the same layer follows, feed forward:
  *   inner_inputs, inner_weights, inner_bias, inner, activated, outer_weights, outer_bias, outer, layer_sum, layer_output;

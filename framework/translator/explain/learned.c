@@ -44,6 +44,7 @@ void qkv_learned_multi_head(const struct qkv_model *model, const struct qkv_mult
     setup->key_projection = qkv_learned_projection(model, walk, &layer->key);
     setup->value_projection = qkv_learned_projection(model, walk, &layer->value);
     setup->output_projection = qkv_learned_projection(model, walk, &layer->output);
+    setup->gate_projection = qkv_learned_projection(model, walk, &layer->gate);
     setup->rule = layer->rule;
     setup->ablated = layer->is_ablated;
     setup->key_width = setup->query_projection.weight.columns / layer->rule.heads;

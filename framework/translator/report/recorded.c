@@ -9,8 +9,9 @@
 
 static const char *const ROLES[] = {
 #define ROLE(name) [QKV_PART_##name] = "QKV_PART_" #name
-    ROLE(EMBEDDING), ROLE(POSITIONS), ROLE(NORM),    ROLE(HIDDEN),  ROLE(INPUT),  ROLE(MEMORY),  ROLE(QUERY),
-    ROLE(KEY),       ROLE(VALUE),     ROLE(WEIGHTS), ROLE(CONTEXT), ROLE(OUTPUT), ROLE(RESIDUAL)
+    ROLE(EMBEDDING), ROLE(POSITIONS), ROLE(NORM),   ROLE(HIDDEN),  ROLE(INPUT),
+    ROLE(MEMORY),    ROLE(QUERY),     ROLE(KEY),    ROLE(VALUE),   ROLE(WEIGHTS),
+    ROLE(CONTEXT),   ROLE(GATE),      ROLE(OUTPUT), ROLE(RESIDUAL)
 #undef ROLE
 };
 
@@ -122,6 +123,12 @@ static double norm_of(const double *value, const double *gram, int64_t width, do
     return square > 0 ? sqrt(square) : 0; /* below 0 by rounding */
 }
 
+/* The number of queries, of a pass or before a sentence, by the number of keys of each kind. */
+static int64_t queries_of(const int64_t keys[QKV_ATTENTION_KINDS], enum qkv_attention_kind kind)
+{
+    return keys[kind == QKV_ATTENTION_ENCODER ? QKV_ATTENTION_ENCODER : QKV_ATTENTION_DECODER];
+}
+
 /* The norms of all values of a pass, and the offset of the current sentence. */
 struct pass_norms {
     const struct value_norms *norms;
@@ -130,50 +137,75 @@ struct pass_norms {
     double **of_head;                   /* [norms->count]: [keys]; NULL: no map has needed them yet */
     int64_t keys[QKV_ATTENTION_KINDS];  /* of the pass */
     int64_t first[QKV_ATTENTION_KINDS]; /* keys of the sentences before the current one */
-    const struct qkv_part *part;        /* the values that were needed last, */
-    double *values;                     /* [keys, groups * V] */
+    struct part_numbers {               /* of the values and of the output gates that were needed last */
+        const struct qkv_part *part;
+        double *numbers; /* [keys, groups * V]; [queries, H * V] */
+    } values, gates;
 };
 
-/* Computes the norms of the values of a head, one for each key of the pass; NULL with a message. */
+/* Reads a part that a layer has recorded, unless `read` has it already; false with a message. */
+static bool read_part(struct pass_norms *pass, struct part_numbers *read, enum qkv_part_role role,
+                      const struct qkv_head *head, struct part_shape shape)
+{
+    const struct qkv_part *part =
+        qkv_recorded_attention(&pass->recorded, role, head->attention, head->layer, shape);
+    if (!part || part == read->part) return part;
+    read->numbers = qkv_arena_array(pass->arena, shape.rows * shape.columns, sizeof *read->numbers);
+    if (!read->numbers) return !qkv_no_memory(pass->recorded.error);
+    qkv_tensor_read(part->node, read->numbers);
+    read->part = part;
+    return true;
+}
+
+/* Computes the norms of the values of a head, one for each key of the pass; with an output gate, whose factors differ from query
+ * to query, one for each pair of a query and a key. NULL with a message. */
 static double *compute_norms(struct pass_norms *pass, const struct head_norm *head)
 {
     const enum qkv_attention_kind kind = head->head.attention;
     const struct qkv_multi_head *multi_head =
         qkv_model_attention(pass->norms->model, kind, head->head.layer).multi_head;
+    bool is_gated = multi_head && multi_head->gate.weight;
     int64_t groups = multi_head ? qkv_attention_key_value_heads(&multi_head->rule) : 1,
-            keys = pass->keys[kind], columns = groups * head->width;
-    const struct qkv_part *part = qkv_recorded_attention(
-        &pass->recorded, QKV_PART_VALUE, kind, head->head.layer, (struct part_shape){keys, columns});
-    if (!part) return NULL;
-    if (part != pass->part) {
-        pass->values = qkv_arena_array(pass->arena, keys * columns, sizeof *pass->values);
-        if (pass->values) qkv_tensor_read(part->node, pass->values);
-        pass->part = part;
-    }
-    double *norms = qkv_arena_array(pass->arena, keys, sizeof *norms);
-    double *product = qkv_arena_array(pass->arena, head->width, sizeof *product);
-    if (!pass->values || !norms || !product) {
+            heads = multi_head ? multi_head->rule.heads : 1, keys = pass->keys[kind], width = head->width,
+            queries = is_gated ? queries_of(pass->keys, kind) : 1;
+    if (!read_part(pass, &pass->values, QKV_PART_VALUE, &head->head,
+                   (struct part_shape){keys, groups * width}) ||
+        (is_gated && !read_part(pass, &pass->gates, QKV_PART_GATE, &head->head,
+                                (struct part_shape){queries, heads * width})))
+        return NULL;
+    double *norms = qkv_arena_array(pass->arena, queries * keys, sizeof *norms);
+    double *product = qkv_arena_array(pass->arena, 2 * width, sizeof *product), *gated = product + width;
+    if (!norms || !product) {
         qkv_no_memory(pass->recorded.error);
         return NULL;
     }
     /* Consecutive heads share keys and values. */
-    int64_t group = multi_head ? (head->head.head - 1) * groups / multi_head->rule.heads : 0;
-    for (int64_t key = 0; key < keys; key++)
-        norms[key] =
-            norm_of(pass->values + key * columns + group * head->width, head->gram, head->width, product);
+    int64_t group = (head->head.head - 1) * groups / heads;
+    for (int64_t i = 0; i < queries * keys; i++) {
+        const double *value = pass->values.numbers + (i % keys * groups + group) * width;
+        for (int64_t d = 0; d < width; d++)
+            gated[d] =
+                value[d] *
+                (is_gated ? pass->gates.numbers[(i / keys * heads + head->head.head - 1) * width + d] : 1);
+        norms[i] = norm_of(gated, head->gram, width, product);
+    }
     return norms;
 }
 
 /* The norms of the values of the head of a map, for the keys of the current sentence; NULL with a message when there are
- * none. */
-static const double *norms_of_map(struct pass_norms *pass, const struct qkv_attention_map *map)
+ * none. *step: from the norms of a query to those of the next one. */
+static const double *norms_of_map(struct pass_norms *pass, const struct qkv_attention_map *map, int64_t *step)
 {
     const struct value_norms *norms = pass->norms;
     for (int64_t i = 0; i < norms->count; i++) {
         const struct qkv_head head = norms->heads[i].head;
         if (head.attention != map->kind || head.layer != map->layer || head.head != map->head) continue;
+        const struct qkv_multi_head *multi_head =
+            qkv_model_attention(norms->model, head.attention, head.layer).multi_head;
+        *step = multi_head && multi_head->gate.weight ? pass->keys[map->kind] : 0;
         if (!pass->of_head[i]) pass->of_head[i] = compute_norms(pass, &norms->heads[i]);
-        return pass->of_head[i] ? pass->of_head[i] + pass->first[map->kind] : NULL;
+        if (!pass->of_head[i]) return NULL;
+        return pass->of_head[i] + pass->first[map->kind] + *step * queries_of(pass->first, map->kind);
     }
     char name[64];
     qkv_attention_map_name(map, name, sizeof name);
@@ -199,9 +231,11 @@ static enum qkv_status multiply_maps(struct qkv_attention_report *report, struct
         int64_t columns = maps[m].columns, cells = maps[m].rows * columns;
         double *weights = qkv_arena_array(pass->arena, cells, sizeof *weights);
         if (!weights) return qkv_no_memory(pass->recorded.error);
-        const double *norm = norms_of_map(pass, &maps[m]);
+        int64_t step;
+        const double *norm = norms_of_map(pass, &maps[m], &step);
         if (!norm) return QKV_INVALID;
-        for (int64_t i = 0; i < cells; i++) weights[i] = maps[m].weights[i] * norm[i % columns];
+        for (int64_t i = 0; i < cells; i++)
+            weights[i] = maps[m].weights[i] * norm[i / columns * step + i % columns];
         maps[m].weights = weights;
     }
     report->maps = maps;

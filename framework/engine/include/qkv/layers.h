@@ -160,17 +160,20 @@ struct qkv_attention_projections {
     struct qkv_tensor *query, *key, *value; /* [Nq, H K], [Nk, G K], [Nk, G V] */
     struct qkv_tensor *mask;
     struct qkv_segments queries, keys;
+    struct qkv_tensor *gate; /* [Nq, H V]: of qkv_multi_head_gate; NULL: none */
 };
 
 /* ---- multi-head attention (Vaswani et al. 2017, 3.2) ---- query = x W_Q [Nq, H K], key = memory W_K
  * [Nk, G K], value = memory W_V [Nk, G V], with H = rule.heads and G key and value heads; context =
- * attention(query, key, value) [Nq, H V], result = context W_O [Nq, D]. */
+ * attention(query, key, value) [Nq, H V], result = context W_O [Nq, D]. With an output gate (Qiu et al. 2025), the context is
+ * multiplied by sigmoid(x W_gate). */
 
 struct qkv_multi_head_options {
     struct qkv_attention_rule rule;
     int64_t width;                  /* D: of x, memory and result */
     int64_t key_width, value_width; /* K, V: per head, independent of D */
-    bool bias;                      /* of the four projections */
+    bool bias;                      /* of the projections */
+    bool output_gate;
     struct qkv_initial initial, output_initial;
     /* Self-attention: rotary positions rotate queries and keys; relative positions hold the bias that rule.buckets needs
      * (the graph fails without it). NULL: neither. Must outlive the layer. */
@@ -180,7 +183,7 @@ struct qkv_multi_head_options {
 struct qkv_multi_head {
     const char *name;
     struct qkv_attention_rule rule;
-    struct qkv_dense query, key, value, output;
+    struct qkv_dense query, key, value, output, gate; /* gate.weight NULL: no output gate */
     const struct qkv_positions *positions;
     /* [H]: heads whose context is replaced by 0 in graphs built from now on; all false at first */
     bool *is_ablated;
@@ -206,7 +209,10 @@ QKV_API struct qkv_tensor *qkv_multi_head_key(const struct qkv_multi_head *layer
                                               const int64_t *first);
 QKV_API struct qkv_tensor *qkv_multi_head_value(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                 struct qkv_tensor *memory);
-/* Applies attention: the context of all heads, 0 for ablated heads: [Nq, H V]. node as for qkv_multi_head_apply. A
+/* The output gate of the rows with queries, [Nq, H V]; NULL: the layer has none. */
+QKV_API struct qkv_tensor *qkv_multi_head_gate(const struct qkv_multi_head *layer, struct qkv_graph *graph,
+                                               struct qkv_tensor *x);
+/* Applies attention: the context of all heads, times the gate if there is one, 0 for ablated heads: [Nq, H V]. node as for qkv_multi_head_apply. A
  * sentence may have fewer queries than keys, as in decoding with a cache: its queries then have the last
  * positions. */
 QKV_API struct qkv_tensor *qkv_multi_head_context(const struct qkv_multi_head *layer, struct qkv_graph *graph,

@@ -82,7 +82,9 @@ enum qkv_part_role {
     QKV_PART_WEIGHTS,  /* the result of the attention op. qkv_attention_weights_of computes the weights of
                          a head from it; its value need not be the weights: a transformer's is weights times
                          values */
-    QKV_PART_CONTEXT,  /* weights times values, 0 for ablated heads (qkv_model_ablate): [Nq, H V] */
+    QKV_PART_CONTEXT,  /* weights times values, times the output gate if there is one; 0 for ablated heads
+                         (qkv_model_ablate): [Nq, H V] */
+    QKV_PART_GATE,     /* the output gate: [Nq, H V] */
     QKV_PART_OUTPUT,   /* [Nq, D]: context times W_O; recurrent: the attentional vector (Luong et al. 2015) */
     QKV_PART_RESIDUAL, /* [Nq, D]: hidden state to which OUTPUT is added; pre-norm: INPUT is its norm */
 };
