@@ -89,10 +89,11 @@ class Translator:
         for key, values in needed.items():
             if self.key(f"{name}.{key}") not in values.split(" or "):
                 sys.exit(f"pytorch_exchange.py: model.{name}.{key} is {self.key(f'{name}.{key}')}, not {values}")
+        inner = int(self.key(f"{name}.ff_size")) or sys.exit("pytorch_exchange.py: PyTorch's layers have a feed-forward part")
         kind, pre = f"Transformer{name.capitalize()}", self.key(f"{name}.layer_norm") == "pre"
         width, epsilon = int(self.key(f"{name}.hidden_size")), float(self.key(f"{name}.norm_epsilon"))
         layer = getattr(nn, kind + "Layer")(
-            width, int(self.key(f"{name}.num_heads")), int(self.key(f"{name}.ff_size")), 0.0,
+            width, int(self.key(f"{name}.num_heads")), inner, 0.0,
             self.key(f"{name}.activation"), epsilon, batch_first=True, norm_first=pre,
         )
         last = nn.LayerNorm(width, epsilon) if pre else None

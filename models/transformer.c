@@ -99,6 +99,8 @@ static void declare_layer(const struct stack_declaration *d, struct transformer_
     layer->owner = (struct qkv_part){.stack = d->stack->owner.stack, .layer = number};
     declare_attention(d, &layer->self, d->is_decoder ? QKV_ATTENTION_DECODER : QKV_ATTENTION_ENCODER, number);
     if (d->has_cross) declare_attention(d, &layer->cross, QKV_ATTENTION_CROSS, number);
+    layer->has_feed_forward = config->ff_size > 0;
+    if (!layer->has_feed_forward) return;
     qkv_feed_forward_init(&layer->feed_forward, parameters, &options, part_name(d, number, "feed_forward"));
     qkv_residual_init(&layer->feed_forward_residual, parameters, &d->norm, config->layer_norm,
                       config->dropout, part_name(d, number, "feed_forward.norm"));
@@ -198,13 +200,15 @@ static struct qkv_tensor *leave(const struct qkv_residual *residual, struct qkv_
     return sum;
 }
 
-/* The feed-forward part of a layer with its residual connection: [N, D] -> [N, D]. */
+/* The feed-forward part of a layer, if it has one, with its residual connection: [N, D] -> [N, D]. */
 static struct qkv_tensor *feed_forward(const struct transformer_layer *layer, struct qkv_graph *graph,
                                        struct qkv_tensor *x, struct qkv_trace *trace)
 {
-    struct qkv_tensor *inside = enter(&layer->feed_forward_residual, graph, x, trace, &layer->owner);
-    struct qkv_tensor *result = qkv_feed_forward_apply(&layer->feed_forward, graph, inside);
-    x = leave(&layer->feed_forward_residual, graph, x, result, trace, &layer->owner);
+    if (layer->has_feed_forward) {
+        struct qkv_tensor *inside = enter(&layer->feed_forward_residual, graph, x, trace, &layer->owner);
+        struct qkv_tensor *result = qkv_feed_forward_apply(&layer->feed_forward, graph, inside);
+        x = leave(&layer->feed_forward_residual, graph, x, result, trace, &layer->owner);
+    }
     qkv_trace_record(trace, graph, &layer->owner, QKV_PART_HIDDEN, x);
     return x;
 }
@@ -362,14 +366,16 @@ struct qkv_attention_layers qkv_transformer_attention(const struct qkv_model *mo
         return (struct qkv_attention_layers){0};
     const struct transformer_layer *found = &stack->layers[layer - 1];
     const struct attention_sublayer *sublayer = is_cross ? &found->cross : &found->self;
-    bool is_last = layer == stack->layer_count, has_cross = kind == QKV_ATTENTION_DECODER && stack->has_cross;
+    bool is_last = layer == stack->layer_count, has_cross = kind == QKV_ATTENTION_DECODER && stack->has_cross,
+         has_feed_forward = found->has_feed_forward && !has_cross;
     if (is_last && stack == &network->encoder && network->decoder.has_prefix) /* only its keys are read */
         return (struct qkv_attention_layers){.multi_head = &sublayer->attention};
     return (struct qkv_attention_layers){
         .multi_head = &sublayer->attention,
         .residual = &sublayer->residual,
-        .feed_forward = has_cross ? NULL : &found->feed_forward,
-        .feed_forward_residual = has_cross ? NULL : &found->feed_forward_residual,
+        .feed_forward = has_feed_forward ? &found->feed_forward : NULL,
+        .feed_forward_residual = has_feed_forward ? &found->feed_forward_residual : NULL,
+        .cross_follows = has_cross,
         .last_norm = is_last && stack->has_final_norm ? &stack->final_norm : NULL,
         .is_last = is_last,
     };

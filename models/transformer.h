@@ -11,9 +11,10 @@ struct attention_sublayer {
     struct qkv_part owner; /* stack, layer, kind and heads, for the trace */
 };
 
-/* One layer of a stack: self-attention, in the decoder cross-attention, then feed forward. */
+/* One layer of a stack: self-attention, in the decoder cross-attention, then feed forward, unless ff_size is 0. */
 struct transformer_layer {
     struct attention_sublayer self, cross; /* cross: only where the stack has it */
+    bool has_feed_forward;                 /* else its two are not set */
     struct qkv_feed_forward feed_forward;
     struct qkv_residual feed_forward_residual;
     struct qkv_part owner; /* stack and layer, for the trace */

@@ -14,7 +14,7 @@ struct variant {
     enum qkv_norm_place place;
     enum qkv_norm_kind norm;
     enum qkv_position_kind positions;
-    bool tied, narrow;
+    bool tied, narrow, attention_only;
     int64_t decoder_layers;
     int64_t window, global_tokens, key_value_heads;
     enum qkv_attention_kernel kernel;
@@ -41,6 +41,10 @@ static const struct variant VARIANTS[] = {
      .ff_gated = true},
     {"output gate", QKV_NORM_POST, QKV_NORM_LAYER, QKV_POSITION_ROTARY, .decoder_layers = 1,
      .output_gate = true},
+    {"attention alone", QKV_NORM_PRE, QKV_NORM_RMS, QKV_POSITION_ROTARY, .attention_only = true,
+     .decoder_layers = 2},
+    {"attention alone, post-norm", QKV_NORM_POST, QKV_NORM_LAYER, QKV_POSITION_LEARNED,
+     .attention_only = true, .decoder_layers = 1},
 };
 
 enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0] };
@@ -63,6 +67,7 @@ static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype 
         stacks[i]->attention.global_tokens = variant->global_tokens;
         if (variant->key_value_heads) stacks[i]->attention.key_value_heads = variant->key_value_heads;
         if (variant->window) stacks[i]->attention.window = variant->window;
+        if (variant->attention_only) stacks[i]->ff_size = 0;
         if (!variant->narrow) continue;
         stacks[i]->attention.key_width = 3;
         stacks[i]->attention.value_width = 5;

@@ -226,9 +226,9 @@ Test(explain_run, explains_every_attention)
     static const char sentence[] = "'one two three one two' --target 'uno dos tres uno dos'";
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *stack =
-            format("{num_layers: 1, num_heads: 4, hidden_size: 16, ff_size: 16, attention: {%s}, "
+            format("{num_layers: 1, num_heads: 4, hidden_size: 16, ff_size: %d, attention: {%s}, "
                    "positions: {%s}}",
-                   cases[i].attention, cases[i].positions);
+                   i ? 16 : 0, cases[i].attention, cases[i].positions);
         train(format("encoder: %s, decoder: %s", stack, stack), 8);
         const cJSON *report = json_by("qkv attention run %s -f json", sentence);
         for (int k = 0; k < 2; k++) {

@@ -123,6 +123,7 @@ Test(gradcheck, a_config_takes_overrides_and_sentences)
         "-s model.encoder.ff_gated=true -s model.decoder.ff_gated=true -s model.decoder.activation=gelu",
         "-s model.encoder.attention.output_gate=true -s model.decoder.attention.output_gate=true",
         "-s training.r_drop=5 -s model.tied_softmax=true",
+        "-s model.encoder.ff_size=0 -s model.decoder.ff_size=0",
         "-s training.simcut=3 -s training.simcut_rate=0.3 -s model.encoder.embeddings.word_dropout=0.1",
     };
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {

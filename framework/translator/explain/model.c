@@ -391,11 +391,11 @@ static void add_rest_of_layer(struct model_walk *m, struct shown x, struct shown
     struct shown state = add_residual(m, x, y, "attention_sum", "attention added", "T");
     if (!is_pre)
         state = add_norm(m, &layers->residual->norm, state, "attention_norm", "attention added, normed", "N");
-    if (!layers->feed_forward) {
+    if (layers->cross_follows) {
         note(m, "Cross-attention of the same layer reads this.");
         return;
     }
-    state = add_feed_forward(m, state);
+    if (layers->feed_forward) state = add_feed_forward(m, state);
     if (m->walk->failed) return;
     if (layers->last_norm)
         state = add_norm(m, layers->last_norm, state, "final_norm", "normed after the last layer", "H");

@@ -121,8 +121,9 @@ struct qkv_attention_layers {
      * then be ablated, but supports neither value norms nor explanations nor what else reads the rows of its output. */
     const struct qkv_dense *attentional;
     /* Transformer: what follows the attention in its layer; NULL: nothing that explanations can show. */
-    const struct qkv_residual *residual;         /* around the attention */
-    const struct qkv_feed_forward *feed_forward; /* NULL: cross-attention of the same layer comes first */
+    const struct qkv_residual *residual; /* around the attention */
+    bool cross_follows;                  /* cross-attention of the same layer comes before feed forward */
+    const struct qkv_feed_forward *feed_forward; /* NULL: the layer has none, or cross-attention follows */
     const struct qkv_residual *feed_forward_residual; /* around feed forward */
     const struct qkv_norm *last_norm;                 /* after the last layer of a pre-norm stack */
     bool is_last;                                     /* no layer of the stack follows */
