@@ -71,6 +71,8 @@ static void declare_attention(const struct stack_declaration *d, struct attentio
         .value_width = config->attention.value_width,
         .bias = config->attention.bias,
         .output_gate = config->attention.output_gate,
+        .qk_norm = config->attention.qk_norm,
+        .norm_epsilon = config->norm_epsilon,
         .initial = d->weight,
         .output_initial = d->branch_end,
         .positions = self ? &d->stack->positions : NULL,

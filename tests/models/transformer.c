@@ -18,7 +18,7 @@ struct variant {
     int64_t decoder_layers;
     int64_t window, global_tokens, key_value_heads;
     enum qkv_attention_kernel kernel;
-    bool ff_gated, output_gate;
+    bool ff_gated, output_gate, qk_norm;
 };
 
 static const struct variant VARIANTS[] = {
@@ -39,12 +39,14 @@ static const struct variant VARIANTS[] = {
      .global_tokens = 2, .key_value_heads = 1, .kernel = QKV_KERNEL_FLASH},
     {"gated feed forward", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_SINUSOIDAL, .decoder_layers = 1,
      .ff_gated = true},
-    {"output gate", QKV_NORM_POST, QKV_NORM_LAYER, QKV_POSITION_ROTARY, .decoder_layers = 1,
+    {"output gate", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_ROTARY, .decoder_layers = 1,
      .output_gate = true},
     {"attention alone", QKV_NORM_PRE, QKV_NORM_RMS, QKV_POSITION_ROTARY, .attention_only = true,
      .decoder_layers = 2},
     {"attention alone, post-norm", QKV_NORM_POST, QKV_NORM_LAYER, QKV_POSITION_LEARNED,
      .attention_only = true, .decoder_layers = 1},
+    {"QK-norm", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_ROTARY, .decoder_layers = 2, .key_value_heads = 1,
+     .qk_norm = true},
 };
 
 enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0] };
@@ -61,6 +63,7 @@ static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype 
         stacks[i]->positions.type = variant->positions;
         stacks[i]->ff_gated = variant->ff_gated;
         stacks[i]->attention.output_gate = variant->output_gate;
+        stacks[i]->attention.qk_norm = variant->qk_norm;
         stacks[i]->positions.buckets = 8;
         stacks[i]->positions.max_distance = 6;
         stacks[i]->attention.kernel = variant->kernel;

@@ -192,6 +192,8 @@ Test(walk, newer_variants)
         for (int s = 0; s < 2; s++) {
             stacks[s]->ff_gated = true;
             stacks[s]->attention.output_gate = i;
+            stacks[s]->attention.qk_norm = true;
+            stacks[s]->positions.type = i ? QKV_POSITION_ROTARY : QKV_POSITION_SINUSOIDAL;
             stacks[s]->activation = i ? QKV_ACTIVATION_SILU : QKV_ACTIVATION_NONE;
         }
         expect_walks(&config, QKV_FLOAT64, 1e-11);

@@ -221,6 +221,7 @@ Test(explain_run, explains_every_attention)
         {"window: 1, global_tokens: 1", "type: sinusoidal", "mask"},
         {"window: 2, key_value_heads: 1, kernel: flash", "type: rotary", "rotated_keys"},
         {"output_gate: true", "type: sinusoidal", "gated_context"},
+        {"qk_norm: true, key_value_heads: 2", "type: rotary", "normed_keys"},
     };
     static const char *const kinds[] = {"encoder", "decoder"};
     static const char sentence[] = "'one two three one two' --target 'uno dos tres uno dos'";

@@ -22,8 +22,10 @@ const STEPS = {
     },
     'Queries, keys and values': {
         queries: 'What each word looks for.',
+        normed_queries: 'Each query is brought to the same length in each head, times learned gains.',
         rotated_queries: 'Each query is rotated by the position of its word.',
         keys: 'What each word can be found by.',
+        normed_keys: 'Each key is brought to the same length in each head, times learned gains.',
         rotated_keys: 'Each key is rotated by the position of its word.',
         values: 'What each word passes on.',
     },

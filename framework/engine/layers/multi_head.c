@@ -55,23 +55,43 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
                                                 parts[i].initial};
         qkv_dense_init_part(parts[i].dense, parameters, &dense, name, parts[i].name);
     }
+    const struct qkv_norm_options norm = {QKV_NORM_RMS, options->key_width, options->norm_epsilon};
+    for (int i = 0; options->qk_norm && i < 2; i++) {
+        const char *norm_name =
+            qkv_arena_format(&parameters->arena, i ? "%s.key_norm" : "%s.query_norm", name);
+        parameters->failed |= !norm_name;
+        if (norm_name) qkv_norm_init(i ? &layer->key_norm : &layer->query_norm, parameters, &norm, norm_name);
+    }
     if (!parameters->failed) layer->is_ablated = qkv_ablation_new(parameters, heads);
+}
+
+/* Projects x to queries or keys [N, heads K], with the norm of each head and the rotation of each position. */
+static struct qkv_tensor *project(const struct qkv_multi_head *layer, struct qkv_graph *graph,
+                                  const struct qkv_dense *dense, const struct qkv_norm *norm,
+                                  struct qkv_tensor *x, struct qkv_segments segments, const int64_t *first)
+{
+    struct qkv_tensor *y = qkv_dense_apply(dense, graph, x);
+    if (norm->gain && y) {
+        const struct qkv_shape shape = qkv_tensor_shape(y);
+        int64_t width = norm->gain->shape.size[0];
+        y = qkv_reshape(graph, y, QKV_SHAPE(shape.size[0] * shape.size[1] / width, width));
+        y = qkv_reshape(graph, qkv_norm_apply(norm, graph, y), shape);
+    }
+    return qkv_positions_rotate(layer->positions, graph, y, segments, first);
 }
 
 struct qkv_tensor *qkv_multi_head_query(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                         struct qkv_tensor *x, struct qkv_segments segments,
                                         const int64_t *first)
 {
-    return qkv_positions_rotate(layer->positions, graph, qkv_dense_apply(&layer->query, graph, x), segments,
-                                first);
+    return project(layer, graph, &layer->query, &layer->query_norm, x, segments, first);
 }
 
 struct qkv_tensor *qkv_multi_head_key(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                       struct qkv_tensor *memory, struct qkv_segments segments,
                                       const int64_t *first)
 {
-    return qkv_positions_rotate(layer->positions, graph, qkv_dense_apply(&layer->key, graph, memory),
-                                segments, first);
+    return project(layer, graph, &layer->key, &layer->key_norm, memory, segments, first);
 }
 
 struct qkv_tensor *qkv_multi_head_value(const struct qkv_multi_head *layer, struct qkv_graph *graph,

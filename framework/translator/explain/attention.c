@@ -17,6 +17,24 @@ static struct qkv_tensor *add_vectors(struct walk *walk, const struct product *p
     return given;
 }
 
+/* Norms each head of queries or keys [N, heads K] (QK-norm, Henry et al. 2020). */
+static struct qkv_tensor *norm_heads(struct walk *walk, const struct attention_setup *setup,
+                                     struct qkv_tensor *x, const struct product *p)
+{
+    bool keys = *p->letter == 'K';
+    const struct qkv_matrix gains = keys ? setup->key_norm : setup->query_norm;
+    if (!gains.rows) return x;
+    struct qkv_graph *graph = walk->graph;
+    const struct qkv_shape shape = {2, {p->rows.count, p->heads * gains.columns}};
+    struct qkv_tensor *gain = qkv_reshape(graph, qkv_walk_constant(walk, gains), QKV_SHAPE(gains.columns));
+    x = qkv_reshape(graph, x, QKV_SHAPE(p->rows.count * p->heads, gains.columns));
+    x = qkv_reshape(graph, qkv_rms_norm(graph, x, gain, setup->norm_epsilon), shape);
+    qkv_walk_add_tensor(walk, keys ? "normed_keys" : "normed_queries", NULL,
+                        qkv_walk_text(walk, "rms_norm(%s), head by head", p->letter),
+                        (struct layout){p->rows, .heads = p->heads, .side_by_side = true}, x);
+    return x;
+}
+
 /* Rotates queries or keys [N, heads K] by the position of their word (Su et al. 2021). */
 static struct qkv_tensor *rotate(struct walk *walk, const struct attention_setup *setup, struct qkv_tensor *x,
                                  const struct product *p)
@@ -52,11 +70,13 @@ static struct inputs add_inputs(struct walk *walk, const struct attention_setup 
     if (!setup->value) qkv_walk_add_weights(walk, &values);
     if (compares) {
         inputs.query = add_vectors(walk, &queries, setup->query, setup->x);
+        inputs.query = norm_heads(walk, setup, inputs.query, &queries);
         inputs.query = rotate(walk, setup, inputs.query, &queries);
         inputs.key = add_vectors(walk, &keys, setup->key, setup->memory);
         if (groups < heads)
             walk->step[walk->count - 1].note =
                 "Each head of keys and values is shared by several consecutive heads of queries.";
+        inputs.key = norm_heads(walk, setup, inputs.key, &keys);
         inputs.key = rotate(walk, setup, inputs.key, &keys);
     }
     inputs.value = add_vectors(walk, &values, setup->value, setup->memory);
@@ -191,9 +211,11 @@ static struct qkv_tensor *add_raw_scores(struct walk *walk, const struct attenti
         break;
     }
     add_scores(walk, setup, "scores", NULL, formula, scores);
-    if (setup->score == QKV_SCENE_SCORE_SCALED_DOT || setup->score == QKV_SCENE_SCORE_DOT)
-        qkv_walk_rule(walk, QKV_STEP_RULE_ROW_PRODUCT, setup->rotation.rows ? "rotated_queries" : "queries",
-                      setup->rotation.rows ? "rotated_keys" : "keys", NULL);
+    if (setup->score == QKV_SCENE_SCORE_SCALED_DOT || setup->score == QKV_SCENE_SCORE_DOT) {
+        const char *done = setup->rotation.rows ? "rotated_" : setup->query_norm.rows ? "normed_" : "";
+        qkv_walk_rule(walk, QKV_STEP_RULE_ROW_PRODUCT, qkv_walk_text(walk, "%squeries", done),
+                      qkv_walk_text(walk, "%skeys", done), NULL);
+    }
     return scores;
 }
 

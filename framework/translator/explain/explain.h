@@ -21,8 +21,8 @@
  * - words: tokens, embeddings, positions, inputs; for cross-attention also source_tokens,
  *   source_embeddings and so on; for a layer of a model also its inputs: layer_inputs, and memory
  *   for cross-attention.
- * - projections: query_weights, query_bias, key_weights, ..., queries, rotated_queries (rotary
- *   positions), keys, rotated_keys, values.
+ * - projections: query_weights, query_bias, key_weights, ..., queries, normed_queries (QK-norm), rotated_queries (rotary
+ *   positions), keys, normed_keys, rotated_keys, values.
  * - scores: score_weights (or score_query, score_key, score_vector), scores, scaled_scores (divided
  *   by sqrt(K)), distance_bias, biased_scores (scaled_scores plus distance_bias), mask,
  *   masked_scores.

@@ -45,6 +45,9 @@ void qkv_learned_multi_head(const struct qkv_model *model, const struct qkv_mult
     setup->value_projection = qkv_learned_projection(model, walk, &layer->value);
     setup->output_projection = qkv_learned_projection(model, walk, &layer->output);
     setup->gate_projection = qkv_learned_projection(model, walk, &layer->gate);
+    setup->query_norm = parameter_matrix(model, walk, layer->query_norm.gain);
+    setup->key_norm = parameter_matrix(model, walk, layer->key_norm.gain);
+    setup->norm_epsilon = layer->query_norm.epsilon;
     setup->rule = layer->rule;
     setup->ablated = layer->is_ablated;
     setup->key_width = setup->query_projection.weight.columns / layer->rule.heads;

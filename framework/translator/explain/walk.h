@@ -134,6 +134,8 @@ struct attention_setup {
     struct shown x, memory;                 /* [Nq, D], [Nk, D]: the inputs of the projections */
     struct qkv_tensor *query, *key, *value; /* given instead of projected; NULL: projected */
     struct projection query_projection, key_projection, value_projection, output_projection;
+    struct qkv_matrix query_norm, key_norm; /* gains of QK-norm, [1, K]; no rows: none */
+    double norm_epsilon;
     struct projection gate_projection; /* of x: the output gate; without weights, there is none */
 
     struct qkv_attention_rule rule; /* heads and distance terms; masks come from visible and added_mask */

@@ -166,7 +166,8 @@ struct qkv_attention_projections {
 /* ---- multi-head attention (Vaswani et al. 2017, 3.2) ---- query = x W_Q [Nq, H K], key = memory W_K
  * [Nk, G K], value = memory W_V [Nk, G V], with H = rule.heads and G key and value heads; context =
  * attention(query, key, value) [Nq, H V], result = context W_O [Nq, D]. With an output gate (Qiu et al. 2025), the context is
- * multiplied by sigmoid(x W_gate). */
+ * multiplied by sigmoid(x W_gate). With QK-norm (Henry et al. 2020), queries and keys are divided, head by head, by their root
+ * mean square, and multiplied by learned gains, before positions rotate them. */
 
 struct qkv_multi_head_options {
     struct qkv_attention_rule rule;
@@ -174,6 +175,8 @@ struct qkv_multi_head_options {
     int64_t key_width, value_width; /* K, V: per head, independent of D */
     bool bias;                      /* of the projections */
     bool output_gate;
+    bool qk_norm;
+    double norm_epsilon; /* of qk_norm */
     struct qkv_initial initial, output_initial;
     /* Self-attention: rotary positions rotate queries and keys; relative positions hold the bias that rule.buckets needs
      * (the graph fails without it). NULL: neither. Must outlive the layer. */
@@ -184,6 +187,7 @@ struct qkv_multi_head {
     const char *name;
     struct qkv_attention_rule rule;
     struct qkv_dense query, key, value, output, gate; /* gate.weight NULL: no output gate */
+    struct qkv_norm query_norm, key_norm;             /* gain [K], for all heads; NULL: no QK-norm */
     const struct qkv_positions *positions;
     /* [H]: heads whose context is replaced by 0 in graphs built from now on; all false at first */
     bool *is_ablated;

@@ -128,7 +128,7 @@ struct qkv_position_config {
 struct qkv_attention_config {
     /* Transformer: per head; recurrent: key_width is the width of the score's layer */
     int64_t key_width, value_width;
-    bool bias, output_gate;
+    bool bias, output_gate, qk_norm;
     double dropout; /* of the weights */
     /* Of a transformer, as in struct qkv_attention_rule; window 0: none, for which files have 1000000 */
     int64_t key_value_heads, window, global_tokens;
