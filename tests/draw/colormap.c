@@ -28,7 +28,7 @@ Test(colormap, has_the_colours_of_matplotlib)
         expect_color(expected[i].name, 0, expected[i].first);
         expect_color(expected[i].name, 128. / 255, expected[i].middle);
         expect_color(expected[i].name, 1, expected[i].last);
-        expect_color(expected[i].name, -3, expected[i].first);
+        expect_color(expected[i].name, -3, 0x3B7DC4);
         expect_color(expected[i].name, 3, expected[i].last);
     }
     cr_assert_null(qkv_colormap_name(5));

@@ -1,5 +1,6 @@
 /* Attention maps of a model, compared with the same attention built from composable ops. */
 #include "report/alignment_score.h"
+#include "report/attribution.h"
 
 #include "support.h"
 
@@ -275,4 +276,164 @@ Test(collect, masked_tokens_of_one_pair)
     /* The mask ends with its pass. */
     collect(&subject, PAIRS, reports);
     cr_expect_gt(reports[1].maps[0].weights[1], 0);
+}
+
+/* ---- attribution ---- */
+
+/* A pair whose report has probabilities, and the map of this kind of its attribution. */
+static const struct qkv_vocabulary CLASSES = {.size = TARGET_SIZE};
+static const struct qkv_attention_pair WITH_PROBABILITIES = {
+    {4, SOURCE_IDS}, {3, TARGET_IDS}, SOURCE, TARGET, false, .vocabulary = &CLASSES};
+enum { S = 5, T = 4 };
+
+static const struct qkv_attention_map *attribute(struct subject *subject, enum qkv_attribution_method method,
+                                                 enum qkv_attention_kind kind,
+                                                 struct qkv_attention_report *report)
+{
+    const struct qkv_attribution_options options = {.method = method};
+    expect_done(qkv_attribute(subject->collector, &WITH_PROBABILITIES, &options, report, &error));
+    return find(report, kind, 0, 0);
+}
+
+/* The log-probabilities of the target. */
+static void log_probabilities(struct subject *subject, const struct qkv_attention_pair *pair,
+                              double result[T])
+{
+    struct qkv_attention_report report;
+    expect_done(qkv_attention_collect(subject->collector, 1, pair, 0, &report, &error));
+    for (int t = 0; t < T; t++) result[t] = log(report.next_probability[t]);
+}
+
+/* Multiplies the embedding of a token, or of all tokens (-1). */
+static void scale_embedding(struct subject *subject, const char *stack, int32_t token, double factor)
+{
+    struct qkv_parameters *parameters = &subject->model->parameters;
+    const struct qkv_parameter *table = qkv_parameters_find(parameters, format("%s.embeddings.table", stack));
+    for (int64_t i = 0; i < table->count; i++)
+        if (token < 0 || i / WIDTH == token)
+            qkv_parameter_set(parameters, table, i, factor * qkv_parameter_get(parameters, table, i));
+}
+
+/* The embedding of a source token, or of one that the decoder reads, from <s>. */
+static int32_t token_at(bool of_source, int i)
+{
+    return of_source ? (i < 4 ? SOURCE_IDS[i] : QKV_END) : i ? TARGET_IDS[i - 1] : QKV_BEGIN;
+}
+
+Test(attribution, gradient_times_input_is_a_difference_quotient)
+{
+    const double step = 1e-6;
+    struct qkv_attention_report report;
+    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    for (int side = 0; side < 2; side++) {
+        const char *stack = side ? "encoder" : "decoder";
+        for (int c = 0; c < (side ? S : T); c++) {
+            double above[T], below[T];
+            int32_t token = token_at(side, c);
+            scale_embedding(&subject, stack, token, 1 + step);
+            log_probabilities(&subject, &WITH_PROBABILITIES, above);
+            scale_embedding(&subject, stack, token, (1 - step) / (1 + step));
+            log_probabilities(&subject, &WITH_PROBABILITIES, below);
+            scale_embedding(&subject, stack, token, 1 / (1 - step));
+            const struct qkv_attention_map *map =
+                attribute(&subject, QKV_ATTRIBUTION_GRADIENT,
+                          side ? QKV_ATTENTION_CROSS : QKV_ATTENTION_DECODER, &report);
+            cr_assert(map->rows == T && map->columns == (side ? S : T));
+            for (int t = 0; t < T; t++)
+                cr_expect_float_eq(map->weights[t * map->columns + c], (above[t] - below[t]) / (2 * step),
+                                   1e-7);
+        }
+    }
+    cr_expect_eq(subject.model->parameters.list[0]->rate, 1); /* as before */
+}
+
+Test(attribution, integrated_gradients_are_complete)
+{
+    double with[T], without[T], sum[T] = {0};
+    struct qkv_attention_report report;
+    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    struct qkv_parameters *parameters = &subject.model->parameters;
+    log_probabilities(&subject, &WITH_PROBABILITIES, with);
+    attribute(&subject, QKV_ATTRIBUTION_INTEGRATED, QKV_ATTENTION_CROSS, &report);
+    for (int64_t m = 0; m < report.map_count; m++)
+        for (int64_t i = 0; i < T * report.maps[m].columns; i++)
+            sum[i / report.maps[m].columns] += report.maps[m].weights[i];
+    for (int side = 0; side < 2; side++) { /* all words become <unk> */
+        const struct qkv_parameter *table =
+            qkv_parameters_find(parameters, side ? "encoder.embeddings.table" : "decoder.embeddings.table");
+        for (int64_t i = WIDTH; i < table->count; i++)
+            qkv_parameter_set(parameters, table, i, qkv_parameter_get(parameters, table, i % WIDTH));
+    }
+    log_probabilities(&subject, &WITH_PROBABILITIES, without);
+    for (int t = 0; t < T; t++) {
+        cr_expect_float_eq(sum[t], with[t] - without[t], 1e-3, "%g, expected %g", sum[t],
+                           with[t] - without[t]);
+        cr_expect_gt(fabs(sum[t]), 1e-2);
+    }
+}
+
+Test(attribution, erasure_is_the_fall_without_the_token)
+{
+    struct qkv_attention_report report;
+    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    for (int side = 0; side < 2; side++)
+        for (int c = !side; c < (side ? S : T); c++) { /* <s> stays */
+            double with[T], without[T], column[T];
+            int32_t target[T - 1];
+            bool mask[S] = {false};
+            mask[c] = true;
+            struct qkv_attention_pair masked = WITH_PROBABILITIES;
+            memcpy(target, TARGET_IDS, sizeof target);
+            masked.target.ids = target;
+            *(side ? &masked.source_masked : &masked.target_masked) = mask;
+            if (!side) target[c - 1] = QKV_UNKNOWN; /* its own row reads <unk> */
+            const struct qkv_attention_map *map =
+                attribute(&subject, QKV_ATTRIBUTION_ERASURE,
+                          side ? QKV_ATTENTION_CROSS : QKV_ATTENTION_DECODER, &report);
+            for (int t = 0; t < T; t++) column[t] = map->weights[t * map->columns + c];
+            log_probabilities(&subject, &WITH_PROBABILITIES, with);
+            log_probabilities(&subject, &masked, without);
+            for (int t = side ? 0 : c; t < T; t++)
+                cr_expect_float_eq(column[t], with[t] - without[t], 1e-12, "token %d, step %d", c, t);
+            cr_expect_gt(fabs(column[T - 1]), 1e-6);
+        }
+}
+
+/* Two tokens of a source, one of a target: the source mixes halves, the target looks at its first word. */
+Test(attribution, rollout_and_flow_of_maps_made_by_hand)
+{
+    const double source[] = {0.5, 0.5, 0, 1}, cross[] = {1, 0}, own[] = {1};
+    const struct mixing steps[] = {{.of_source = true, .keep = 0.5, .own = source},
+                                   {.keep = 0.5, .own = own},
+                                   {.keep = 0.5, .other = cross}};
+    const struct mixings mixings = {2, 1, 3, steps};
+    double result[3];
+    cr_assert(qkv_rollout(&mixings, result));
+    const double shares[] = {0.375, 0.125, 0.5};
+    for (int i = 0; i < 3; i++) cr_expect_float_eq(result[i], shares[i], 1e-15);
+    /* A pipe of 0.5 leads to the source; from there 0.75 to the first token, and 0.25 to the second. */
+    cr_assert(qkv_flow(&mixings, result));
+    const double flows[] = {0.5, 0.25, 0.5};
+    for (int i = 0; i < 3; i++) cr_expect_float_eq(result[i], flows[i], 1e-15);
+}
+
+Test(attribution, each_method_fills_rows_that_sum_to_1)
+{
+    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    for (int m = QKV_ATTRIBUTION_ROLLOUT; m < QKV_ATTRIBUTION_METHODS; m++) {
+        const struct qkv_attribution_options options = {.method = (enum qkv_attribution_method)m,
+                                                        .shares = true};
+        double sum[T] = {0};
+        struct qkv_attention_report report;
+        expect_done(qkv_attribute(subject.collector, &WITH_PROBABILITIES, &options, &report, &error));
+        cr_assert_eq(report.map_count, 2);
+        for (int64_t i = 0; i < T * S; i++) sum[i / S] += fabs(report.maps[0].weights[i]);
+        for (int64_t i = 0; i < T * T; i++) sum[i / T] += fabs(report.maps[1].weights[i]);
+        for (int64_t i = 0; i < T * T; i++)
+            cr_expect(i % T <= i / T || report.maps[1].weights[i] == 0); /* sees nothing later */
+        for (int t = 0; t < T; t++) cr_expect_float_eq(sum[t], 1, 1e-12);
+    }
+    const struct qkv_attribution_options none = {.method = QKV_ATTRIBUTION_METHODS};
+    struct qkv_attention_report report;
+    cr_expect_eq(qkv_attribute(subject.collector, &WITH_PROBABILITIES, &none, &report, &error), QKV_INVALID);
 }

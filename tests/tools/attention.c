@@ -324,3 +324,61 @@ Test(attention, says_which_characters_no_font_has)
                     "p.png: no font has 1 of its characters (U+732B"));
     cr_expect(lacks(run("%s qkv plot run -o p.png", fonts).error, "no font has"));
 }
+
+/* ---- qkv attribute ---- */
+
+static const cJSON *attribution_of(const char *arguments)
+{
+    return json_by("qkv attribute run 'one two three' -f json %s", arguments);
+}
+
+Test(attention, attribute_has_maps_of_source_and_target_for_every_method)
+{
+    static const char *const METHODS[] = {"",        "rollout",    "flow",    "gradient",
+                                          "zeroing", "integrated", "erasure", "norms"};
+    for (int i = 0; i < 8; i++) {
+        const cJSON *report = attribution_of(i ? format("--method %s", METHODS[i]) : "");
+        cr_assert_eq(json_size(report, "maps"), 2);
+        for (int m = 0; m < 2; m++) {
+            const cJSON *map = json_at(report, format("maps.%d", m));
+            bool is_decoder = !strcmp(json_text(map, "kind"), "decoder");
+            cr_expect_eq(json_size(map, "weights"), json_size(report, "target_output"));
+            cr_expect_eq(json_size(map, "columns"),
+                         json_size(report, is_decoder ? "target_input" : "source"));
+        }
+    }
+    /* Attention is that of qkv attention. */
+    const cJSON *mean = json_by("qkv attention run 'one two three' -f json --kind cross --mean --layer mean"),
+                *attribution = attribution_of("-m attention");
+    cr_expect(cJSON_Compare(json_at(mean, "maps.0.weights"), json_at(attribution, "maps.1.weights"), true));
+    /* By default, words are erased. */
+    cr_expect_str_eq(json_text(attribution_of(""), "value"), "fall of log-probability, nats");
+}
+
+Test(attention, attribute_shows_shares_in_formats_for_people)
+{
+    const char *text = run_ok("qkv attribute run 'one two three' -q");
+    cr_expect(strstr(text, "contributions of the source"), "%s", text);
+    cr_expect(strstr(text, "share of the row, by erasure"), "%s", text);
+    run_ok("qkv attribute run 'one two three' --versus random -m gradient -o a.html && grep -q 'random: ' "
+           "a.html");
+    run_ok("qkv attribute run 'one two three' -m integrated --steps 4 -o a.svg && grep -q '<svg' a.svg");
+}
+
+Test(attention, attribute_refuses)
+{
+    static const struct {
+        const char *arguments, *message;
+    } REFUSED[] = {
+        {"-m erasure --layer 1", "--layer and --head are for the methods attention and norms"},
+        {"-m attention --layer 9", "has no layer 9"},
+        {"-m attractive", "attractive"},
+        {"--versus random -f json", "--versus is for formats that people look at"},
+        {"-m gradient --precision int8", "int8"},
+    };
+    for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++) {
+        const struct outcome outcome = run("qkv attribute run 'one two three' %s", REFUSED[i].arguments);
+        cr_expect_eq(outcome.exit_code, 2, "%s", REFUSED[i].arguments);
+        cr_expect(strstr(outcome.error, REFUSED[i].message), "%s", outcome.error);
+    }
+}

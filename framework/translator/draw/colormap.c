@@ -30,6 +30,8 @@ static const struct colormap {
     {"gray", 2, {0x000000, 0xFFFFFF}},
 };
 
+enum { BLUE = 0x3B7DC4 }; /* of -1 */
+
 enum { COUNT = sizeof colormaps / sizeof *colormaps };
 
 const char *qkv_colormap_name(int64_t index)
@@ -55,6 +57,10 @@ bool qkv_colormap_color(const char *name, double value, uint32_t *color)
         if (!name || !strcmp(colormaps[i].name, name)) map = &colormaps[i];
     if (!map) return false;
     int last = map->count - 1;
+    if (value < 0) {
+        *color = mix(map->anchors[0], BLUE, fmin(-value, 1));
+        return true;
+    }
     double position = value > 0 ? fmin(value, 1) * last : 0; /* NaN gets the first colour */
     int below = position < last ? (int)position : last - 1;
     *color = mix(map->anchors[below], map->anchors[below + 1], position - below);

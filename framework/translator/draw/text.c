@@ -238,7 +238,8 @@ void qkv_display_number(char text[32], double value, int digits)
 {
     long long unit = llround(qkv_scalar_power(10, digits)), scaled = llround(value * (double)unit);
     if (digits)
-        snprintf(text, 32, "%lld.%0*lld", scaled / unit, digits, scaled % unit);
+        snprintf(text, 32, "%s%lld.%0*lld", scaled < 0 ? "-" : "", llabs(scaled / unit), digits,
+                 llabs(scaled % unit));
     else
         snprintf(text, 32, "%lld", scaled);
 }

@@ -733,8 +733,7 @@ static enum qkv_status walk_layer(struct model_walk *m, struct qkv_attention_col
     enum qkv_status status = qkv_attention_collect(collector, 1, m->pair, 1u << m->kind, &report, m->error);
     if (status) return status;
     if (find_layer(m)) return QKV_INVALID;
-    m->pass =
-        (struct recorded_pass){m->model, qkv_attention_collector_trace(collector), "explanations", m->error};
+    m->pass = (struct recorded_pass){m->model, &collector->trace, "explanations", m->error};
     name_words(m, &report);
     if (m->walk->failed) return qkv_no_memory(m->error);
     if (find_words(m, &report, options)) return QKV_INVALID;

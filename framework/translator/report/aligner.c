@@ -65,8 +65,8 @@ static enum qkv_status open_direction(struct qkv_aligner *aligner, struct direct
         status = qkv_value_norms_init(&direction->norms, direction->run->model, CROSS, &inner);
     /* A network that does not record values is refused here and not only in the first run. */
     if (!status && aligner->options.norms)
-        status = qkv_value_norms_apply(&direction->norms, qkv_attention_collector_trace(collector), 1,
-                                       &report, &aligner->arena, &inner);
+        status =
+            qkv_value_norms_apply(&direction->norms, &collector->trace, 1, &report, &aligner->arena, &inner);
     qkv_attention_collector_free(collector);
     return status ? qkv_error_set(error, "%s: %s", direction->run->path, inner.message) : QKV_OK;
 }

@@ -33,17 +33,6 @@ enum qkv_status qkv_user_sentence_encode(struct qkv_sentence *sentence, const st
 
 /* ---- the collector ---- */
 
-struct qkv_attention_collector {
-    const struct qkv_model *model;
-    struct qkv_graph *graph;
-    struct qkv_batch batch;
-    struct qkv_trace trace;
-    const struct qkv_tensor *probabilities; /* of the next tokens; NULL: not computed */
-    const struct value_norms *norms;        /* NULL: maps hold weights; otherwise weights times norms */
-    struct value_norms own_norms;
-    struct qkv_arena arena; /* of the reports of the last call */
-};
-
 struct qkv_attention_collector *qkv_attention_collector_new(const struct qkv_model *model,
                                                             struct qkv_error *error)
 {
@@ -68,11 +57,6 @@ void qkv_attention_collector_free(struct qkv_attention_collector *collector)
     qkv_arena_release(&collector->arena);
     qkv_value_norms_release(&collector->own_norms);
     free(collector);
-}
-
-const struct qkv_trace *qkv_attention_collector_trace(const struct qkv_attention_collector *collector)
-{
-    return &collector->trace;
 }
 
 void qkv_attention_collector_set_norms(struct qkv_attention_collector *collector,
@@ -143,9 +127,8 @@ static bool join_masks(struct qkv_attention_collector *collector, int64_t count,
     return true;
 }
 
-/* Runs the forced pass of the pairs and records its parts in collector->trace. */
-static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64_t count,
-                                const struct qkv_attention_pair *pairs, struct qkv_error *error)
+enum qkv_status qkv_attention_collector_run(struct qkv_attention_collector *collector, int64_t count,
+                                            const struct qkv_attention_pair *pairs, struct qkv_error *error)
 {
     struct qkv_ids *source = qkv_arena_array(&collector->arena, count, sizeof *source);
     struct qkv_ids *target = qkv_arena_array(&collector->arena, count, sizeof *target);
@@ -170,7 +153,7 @@ static enum qkv_status run_pass(struct qkv_attention_collector *collector, int64
     qkv_batch_shard(&collector->batch, 0, 1, &view);
     collector->trace = (struct qkv_trace){0};
     /* Stops at hidden states unless a pair asks for more: probabilities of target words take most of the time. */
-    struct qkv_tensor *hidden =
+    struct qkv_tensor *hidden = collector->hidden =
         qkv_model_forward(collector->model, collector->graph, &view, &collector->trace);
     collector->probabilities =
         pairs[0].vocabulary
@@ -351,7 +334,7 @@ enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector,
     if (!kinds) kinds = all;
     if (!(kinds & all)) return qkv_error_set(error, "there is no kind of attention in 0x%x", kinds);
     qkv_arena_reset(&collector->arena);
-    if (run_pass(collector, count, pairs, error)) return QKV_INVALID;
+    if (qkv_attention_collector_run(collector, count, pairs, error)) return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         if (!name_tokens(collector, &pairs[i], &reports[i]) || !name_silent_heads(collector, &reports[i]))
             return qkv_no_memory(error);

@@ -64,10 +64,24 @@ enum qkv_status qkv_value_norms_apply(const struct value_norms *norms, const str
                                       int64_t count, struct qkv_attention_report *reports,
                                       struct qkv_arena *arena, struct qkv_error *error);
 
-/* ---- the last pass of a collector (collect.c) ---- */
+/* ---- collectors and their passes (collect.c) ---- */
 
-/* Its parts, valid until the next pass. */
-const struct qkv_trace *qkv_attention_collector_trace(const struct qkv_attention_collector *collector);
+struct qkv_attention_collector {
+    const struct qkv_model *model;
+    struct qkv_graph *graph; /* without gradients, and bound to the parameters */
+    struct qkv_batch batch;
+    /* Of the last pass, valid until the next one: */
+    struct qkv_trace trace;
+    struct qkv_tensor *hidden;              /* of the decoder */
+    const struct qkv_tensor *probabilities; /* of the next tokens; NULL: not computed */
+    const struct value_norms *norms;        /* NULL: maps hold weights; otherwise weights times norms */
+    struct value_norms own_norms;
+    struct qkv_arena arena; /* of the reports of the last call */
+};
+
+/* Runs the forced pass of `count` pairs, without making reports. Fails as qkv_attention_collect does. */
+enum qkv_status qkv_attention_collector_run(struct qkv_attention_collector *collector, int64_t count,
+                                            const struct qkv_attention_pair *pairs, struct qkv_error *error);
 
 /* From the next pass on, maps hold norms: each weight times the norm of the vector that it multiplies, which is the value
  * after the output projection of its head (Kobayashi et al. 2020, "Attention is Not Only a Weight"). All passes use the

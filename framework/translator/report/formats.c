@@ -70,8 +70,7 @@ double qkv_report_color_maximum(const struct format_job *job, double *tick)
     double largest = 0;
     for (int64_t m = 0; m < job->report->map_count; m++) {
         const struct qkv_attention_map *map = &job->report->maps[m];
-        for (int64_t i = 0; i < map->rows * map->columns; i++)
-            if (map->weights[i] > largest) largest = map->weights[i];
+        for (int64_t i = 0; i < map->rows * map->columns; i++) largest = fmax(largest, fabs(map->weights[i]));
     }
     double end = job->options.maximum > 0 ? job->options.maximum : largest;
     if (!(end > 0) || !isfinite(end)) end = 1;

@@ -337,8 +337,8 @@ static enum qkv_status add_group(void *context, struct forced_slot *slot, int64_
         if (check_maps(m, &pairs[i].report, &slot->error)) return QKV_INVALID;
         norms[i] = pairs[i].report;
     }
-    if (qkv_value_norms_apply(&m->norms, qkv_attention_collector_trace(passes->collector), count, norms,
-                              &passes->arena, &slot->error))
+    if (qkv_value_norms_apply(&m->norms, &passes->collector->trace, count, norms, &passes->arena,
+                              &slot->error))
         return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         int64_t pair = first + i;

@@ -24,7 +24,7 @@
 
 static const uint32_t ink = 0x222222, soft_ink = 0x666666, frame = 0xCCCCCC;
 
-/* If there are more cells than MAX_CELLS, colours are rounded to LEVELS levels above that of 0. */
+/* If there are more cells than MAX_CELLS, colours are rounded to LEVELS levels above that of 0, and as many below. */
 enum { MAX_CELLS = 6000, LEVELS = 64 };
 
 enum { MAX_STROKES = 64 }; /* of a line of the hatching */
@@ -422,20 +422,20 @@ static void draw_cell(const struct figure *figure, const struct grid *grid, int6
            y = grid->top + cell * (double)row, value = grid->map->weights[row * grid->columns + column];
     uint32_t color = color_of(figure, value);
     char number[32], tooltip[512];
-    qkv_display_number(number, fmin(fmax(value, 0), 99), 2);
+    qkv_display_number(number, fmin(fmax(value, -99), 99), 2);
     snprintf(tooltip, sizeof tooltip, "%s → %s: %s", axes->rows.labels[row], axes->columns.labels[column],
              number);
     figure->canvas->rectangle(figure->canvas, x, y, cell, cell, color, tooltip);
-    if (figure->job->options.annotate && value >= MIN_NUMBER)
+    if (figure->job->options.annotate && fabs(value) >= MIN_NUMBER)
         draw_text(figure, x + cell / 2, y + cell / 2, number,
                   (struct text_style){.size = 10, .anchor = ANCHOR_MIDDLE, .color = qkv_readable_ink(color)});
 }
 
-/* The colour level of a cell, 0 .. LEVELS. */
+/* The colour level of a cell, -LEVELS .. LEVELS. */
 static int level_of(const struct figure *figure, const struct grid *grid, int64_t row, int64_t column)
 {
     double share = grid->map->weights[row * grid->columns + column] / figure->maximum;
-    return share > 0 ? (int)(fmin(share, 1) * LEVELS + 0.5) : 0;
+    return (int)lround(fmin(fmax(share, -1), 1) * LEVELS);
 }
 
 /* Finds the runs of cells of one level; `runs` has room for one run per cell. Returns their number. */
@@ -456,7 +456,8 @@ static int64_t find_runs(const struct figure *figure, const struct grid *grid, i
 static void draw_cells(const struct figure *figure, const struct grid *grid)
 {
     draw_ground(figure, grid);
-    for (int level = 1; figure->runs && level <= LEVELS; level++) {
+    for (int level = -LEVELS; figure->runs && level <= LEVELS; level++) {
+        if (!level) continue;
         int64_t count = find_runs(figure, grid, level, figure->runs);
         figure->canvas->runs(figure->canvas, grid->left, grid->top, figure->layout.cell, figure->runs, count,
                              color_of(figure, figure->maximum * level / LEVELS));

@@ -73,10 +73,10 @@ static void cell_text(const struct table *table, int64_t row, int64_t column, ch
     double value = table->values[row * table->step->columns + column];
     if (!table->is_map)
         qkv_number_text(text, table->style, value);
-    else if (value < 0.005)
+    else if (fabs(value) < 0.005)
         strcpy(text, "·");
     else
-        qkv_display_number(text, fmin(value, 9), 2);
+        qkv_display_number(text, fmax(fmin(value, 9), -9), 2);
 }
 
 /* Chooses a block of columns. */

@@ -292,6 +292,51 @@ QKV_API enum qkv_status qkv_attention_collect(struct qkv_attention_collector *co
                                               const struct qkv_attention_pair *pairs, unsigned kinds,
                                               struct qkv_attention_report *reports, struct qkv_error *error);
 
+/* ======== attribution ========
+ * How much each token that a model reads contributes to each token that it predicts, by methods that differ: attention weights
+ * show where heads look, gradients and erasure what changes the prediction. docs/attribution.md has the definitions.
+ *
+ * Example, with the collector and the pair of the example above:
+ *     const struct qkv_attribution_options options = {.method = QKV_ATTRIBUTION_ERASURE};
+ *     if (!qkv_attribute(collector, &pair, &options, &report, &error))
+ *         printf("%g nats\n", report.maps[0].weights[0]); // log p of the first token falls by that without the first word
+ */
+
+/* QKV_ATTRIBUTION_ATTENTION and so on. */
+enum qkv_attribution_method {
+#define ATTRIBUTION_METHOD(id, name, value, help) QKV_ATTRIBUTION_##id,
+#include "qkv/attribution_methods.def"
+#undef ATTRIBUTION_METHOD
+    QKV_ATTRIBUTION_METHODS, /* their number */
+};
+
+/* A row of attribution_methods.def. */
+struct qkv_attribution_method_info {
+    const char *name, *value, *help;
+};
+
+/* NULL for an unknown method. */
+QKV_API const struct qkv_attribution_method_info *
+qkv_attribution_method_info(enum qkv_attribution_method method);
+
+struct qkv_attribution_options {
+    enum qkv_attribution_method method;
+    int layer, head; /* of the methods attention and norms; as in qkv_attention_select, 0: the mean */
+    int64_t steps;   /* of integrated gradients; 0: 50 */
+    /* Divide the row of each predicted token, over all maps, by the sum of its absolute values */
+    bool shares;
+};
+
+/* Fills a report, as qkv_attention_collect does, with maps of contributions: a cross map of the source tokens, if there are any,
+ * and a decoder map of the tokens that the decoder reads, of which a row sees those up to its own. A row belongs to the token
+ * that is predicted. For the time of the call, writes to the rates of the model's parameters (qkv_parameters_set_rates): no other
+ * thread may use them. Fails as qkv_attention_collect does; for a layer or head that the model does not have; for a recurrent
+ * network with the methods rollout, flow and zeroing; for int8 products with gradients. */
+QKV_API enum qkv_status qkv_attribute(struct qkv_attention_collector *collector,
+                                      const struct qkv_attention_pair *pair,
+                                      const struct qkv_attribution_options *options,
+                                      struct qkv_attention_report *report, struct qkv_error *error);
+
 /* ======== heads ========
  * The heads of a trained model: their names, and measures of what they attend to and how much they contribute.
  *

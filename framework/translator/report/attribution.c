@@ -1,0 +1,700 @@
+/* Attribution: how much each token that a model reads contributes to each token that it predicts. The methods that compute with
+ * the model pass copies of the pair, and change values of some nodes while the pass runs. */
+#include "report/attribution.h"
+
+#include "core/memory.h"
+#include "core/numbers.h"
+#include "graph/internal.h"
+#include "models/network.h"
+#include "qkv/attention_map.h"
+#include "report/collect.h"
+#include "report/words.h"
+
+#include <math.h>
+
+static const struct qkv_attribution_method_info METHODS[] = {
+#define ATTRIBUTION_METHOD(id, name, value, help) {#name, value, help},
+#include "qkv/attribution_methods.def"
+#undef ATTRIBUTION_METHOD
+};
+
+const struct qkv_attribution_method_info *qkv_attribution_method_info(enum qkv_attribution_method method)
+{
+    return (unsigned)method < QKV_ATTRIBUTION_METHODS ? &METHODS[method] : NULL;
+}
+
+/* An attribution under construction. S: source tokens with </s>; T: tokens that the decoder reads, as many as it predicts. */
+struct attribution {
+    struct qkv_attention_collector *collector;
+    const struct qkv_attention_pair *pair;
+    const struct qkv_attribution_options *options;
+    struct qkv_attention_report *report;
+    struct qkv_arena *arena; /* of the collector */
+    struct qkv_error *error;
+    int64_t sources, steps, columns; /* S, T, S + T */
+    double *result;                  /* [T, S + T] */
+    int32_t *labels;                 /* [T]: the predicted tokens */
+    double *log_probability;         /* [T]: of these */
+    /* Of the pass that runs: what happens to a part whose node has just run, and which copies the pass has. */
+    void (*change)(const struct attribution *a, const struct qkv_part *part);
+    int64_t first, copies;  /* the first column, or point of integration, and the copies of the pair */
+    const double *point;    /* integrated gradients: where the embeddings of each copy are */
+    struct qkv_part zeroed; /* value zeroing: kind and layer of the values */
+};
+
+/* ---- passes ---- */
+
+static void node_ran(void *context, const struct qkv_tensor *tensor, bool backward)
+{
+    const struct attribution *a = context;
+    for (const struct qkv_part *part = a->collector->trace.first; part && !backward; part = part->next)
+        if (part->node == tensor) a->change(a, part);
+}
+
+/* The first row of a copy of the pair in the rows of its sources, or of its targets. */
+static int64_t first_row(const struct attribution *a, bool of_source, int64_t copy)
+{
+    return (of_source ? a->collector->batch.source_start : a->collector->batch.target_start)[copy];
+}
+
+/* Column d of the embedding that a token has in a stack. */
+static double embedding_at(const struct attribution *a, enum qkv_stack_id stack, int64_t token, int64_t d)
+{
+    const struct qkv_model *model = a->collector->model;
+    const struct qkv_embedding *layer = qkv_model_inputs(model, stack).embedding;
+    return layer->factor *
+           qkv_parameter_get(&model->parameters, layer->table, token * layer->table->shape.size[1] + d);
+}
+
+/* Moves rows of embeddings on the straight line between that of <unk>, 0, and their own, 1. */
+static void move_rows(const struct attribution *a, const struct qkv_part *part, int64_t first, int64_t count,
+                      double point)
+{
+    const enum qkv_dtype dtype = a->collector->model->parameters.dtype;
+    int64_t width = qkv_tensor_shape(part->node).size[1];
+    void *value = qkv_tensor_value(part->node);
+    for (int64_t i = first * width; i < (first + count) * width && point != 1; i++) {
+        double unknown = embedding_at(a, part->stack, QKV_UNKNOWN, i % width);
+        qkv_dtype_set(dtype, value, i, unknown + point * (qkv_dtype_get(dtype, value, i) - unknown));
+    }
+}
+
+/* Passes a->copies copies of the pair. hides: copy i does not see column a->first + i. */
+static enum qkv_status pass(struct attribution *a, bool hides)
+{
+    struct qkv_attention_pair *pairs = qkv_arena_array(a->arena, a->copies, sizeof *pairs);
+    bool *masks = qkv_arena_zeros(a->arena, hides ? a->copies * a->columns : 1, sizeof *masks);
+    if (!pairs || !masks) return qkv_no_memory(a->error);
+    for (int64_t i = 0; i < a->copies; i++) {
+        pairs[i] = *a->pair;
+        pairs[i].vocabulary = NULL;
+        if (!hides) continue;
+        bool *mask = masks + i * a->columns;
+        if (a->pair->source_masked) memcpy(mask, a->pair->source_masked, (size_t)a->sources * sizeof *mask);
+        if (a->pair->target_masked)
+            memcpy(mask + a->sources, a->pair->target_masked, (size_t)a->steps * sizeof *mask);
+        mask[a->first + i] = true;
+        pairs[i].source_masked = a->sources ? mask : NULL;
+        pairs[i].target_masked = mask + a->sources;
+    }
+    const struct qkv_observer observer = {node_ran, a};
+    qkv_graph_observe(a->collector->graph, a->change ? &observer : NULL);
+    enum qkv_status status = qkv_attention_collector_run(a->collector, a->copies, pairs, a->error);
+    qkv_graph_observe(a->collector->graph, NULL);
+    return status;
+}
+
+/* How many copies, of `wanted` that are left, pass at once: one, or as many as need little memory. */
+static int64_t copies_of(const struct attribution *a, int64_t wanted, int64_t numbers_per_token)
+{
+    enum { NUMBERS = 1 << 24 };
+    int64_t copies = NUMBERS / (a->columns * numbers_per_token);
+    return copies < 1 ? 1 : copies < wanted ? copies : wanted;
+}
+
+/* Reads the log-probabilities of the predicted tokens in each copy: [copies, T]. all: [T, C], those of all tokens in the first
+ * copy; NULL: not wanted. */
+static enum qkv_status read_log_probabilities(const struct attribution *a, double *result, double *all)
+{
+    struct qkv_graph *graph = a->collector->graph;
+    const struct qkv_model *model = a->collector->model;
+    struct qkv_tensor *node = qkv_log_softmax(graph, qkv_model_logits(model, graph, a->collector->hidden));
+    if (qkv_graph_check(graph, a->error)) return QKV_INVALID;
+    qkv_forward(graph);
+    if (qkv_graph_check(graph, a->error)) return QKV_INVALID;
+    const void *value = qkv_tensor_value(node);
+    const int64_t classes = qkv_tensor_shape(node).size[1];
+    for (int64_t i = 0; i < a->steps * classes && all; i++)
+        all[i] = qkv_dtype_get(model->parameters.dtype, value, i);
+    for (int64_t i = 0; i < a->copies * a->steps; i++)
+        result[i] = qkv_dtype_get(model->parameters.dtype, value, i * classes + a->labels[i % a->steps]);
+    return QKV_OK;
+}
+
+/* Sets the labels and their log-probabilities. */
+static enum qkv_status predict(struct attribution *a)
+{
+    const int64_t classes = a->collector->model->target_size;
+    const struct qkv_ids target = a->pair->target;
+    double *all = qkv_arena_array(a->arena, a->steps * classes, sizeof *all);
+    a->labels = qkv_arena_zeros(a->arena, a->steps, sizeof *a->labels);
+    a->log_probability = qkv_arena_array(a->arena, a->steps, sizeof *a->log_probability);
+    a->copies = 1;
+    if (!all || !a->labels || !a->log_probability) return qkv_no_memory(a->error);
+    if (pass(a, false) || read_log_probabilities(a, a->log_probability, all)) return QKV_INVALID;
+    for (int64_t t = 0; t < a->steps; t++) {
+        const double *of = all + t * classes;
+        int32_t best = 0;
+        for (int32_t i = 0; i < classes; i++) best = of[i] > of[best] ? i : best;
+        a->labels[t] = t < target.length ? target.ids[t] : a->pair->before ? best : QKV_END;
+        a->log_probability[t] = of[a->labels[t]];
+    }
+    return QKV_OK;
+}
+
+/* ---- erasure ---- */
+
+/* Replaces the token that a copy does not see by <unk>, too: its own row does not need attention to see it. */
+static void erase(const struct attribution *a, const struct qkv_part *part)
+{
+    bool of_source = part->stack == QKV_STACK_ENCODER;
+    for (int64_t i = 0; part->role == QKV_PART_EMBEDDING && i < a->copies; i++) {
+        int64_t token = a->first + i - (of_source ? 0 : a->sources);
+        if (token >= 0 && (!of_source || token < a->sources))
+            move_rows(a, part, first_row(a, of_source, i) + token, 1, 0);
+    }
+}
+
+static enum qkv_status erasure(struct attribution *a)
+{
+    double *without = qkv_arena_array(a->arena, a->columns * a->steps, sizeof *without);
+    if (!without) return qkv_no_memory(a->error);
+    a->change = erase;
+    for (a->first = 0; a->first < a->columns; a->first += a->copies) {
+        a->copies = copies_of(a, a->columns - a->first, a->collector->model->target_size);
+        if (pass(a, true) || read_log_probabilities(a, without, NULL)) return QKV_INVALID;
+        for (int64_t i = 0; i < a->copies * a->steps; i++)
+            a->result[i % a->steps * a->columns + a->first + i / a->steps] =
+                a->log_probability[i % a->steps] - without[i];
+    }
+    return QKV_OK;
+}
+
+/* ---- gradients ---- */
+
+/* Moves all embeddings of each copy to its point. */
+static void interpolate(const struct attribution *a, const struct qkv_part *part)
+{
+    bool of_source = part->stack == QKV_STACK_ENCODER;
+    for (int64_t i = 0; part->role == QKV_PART_EMBEDDING && i < a->copies; i++)
+        move_rows(a, part, first_row(a, of_source, i), of_source ? a->sources : a->steps, a->point[i]);
+}
+
+/* Adds the gradient of a token's embedding, times the embedding (less that of <unk>, for integrated gradients), in each copy to
+ * sums [copies, S + T]. */
+static enum qkv_status add_gradients(struct attribution *a, double *sums)
+{
+    const struct qkv_batch *batch = &a->collector->batch;
+    const enum qkv_dtype dtype = a->collector->model->parameters.dtype;
+    bool is_one = a->options->method == QKV_ATTRIBUTION_GRADIENT, found = false;
+    for (const struct qkv_part *part = a->collector->trace.first; part; part = part->next) {
+        const void *gradient = qkv_tensor_gradient(part->node);
+        if (part->role != QKV_PART_EMBEDDING || !gradient) continue;
+        bool of_source = part->stack == QKV_STACK_ENCODER;
+        int64_t width = qkv_tensor_shape(part->node).size[1], tokens = of_source ? a->sources : a->steps;
+        const int32_t *ids = of_source ? batch->source : batch->target_input;
+        found = true;
+        for (int64_t i = 0; i < a->copies * tokens; i++) {
+            int64_t row = first_row(a, of_source, i / tokens) + i % tokens;
+            double *sum = sums + i / tokens * a->columns + (of_source ? 0 : a->sources) + i % tokens;
+            for (int64_t d = 0; d < width; d++)
+                *sum += qkv_dtype_get(dtype, gradient, row * width + d) *
+                        (embedding_at(a, part->stack, ids[row], d) -
+                         (is_one ? 0 : embedding_at(a, part->stack, QKV_UNKNOWN, d)));
+        }
+    }
+    return found ? QKV_OK
+                 : qkv_error_set(a->error, "network %s: records no embeddings, which gradients need",
+                                 a->collector->model->interface->name);
+}
+
+/* Passes the copies at their points: gradients times embeddings of each step, [T, copies, S + T], by a backward pass for each,
+ * and log-probabilities [copies, T]. */
+static enum qkv_status differentiate(struct attribution *a, double *sums, double *log_probabilities)
+{
+    const struct qkv_model *model = a->collector->model;
+    struct qkv_graph *graph = a->collector->graph;
+    struct qkv_tensor **loss = qkv_arena_array(a->arena, a->steps, sizeof *loss);
+    int32_t *rows = qkv_arena_array(a->arena, a->steps * a->copies, sizeof *rows),
+            *labels = qkv_arena_array(a->arena, a->steps * a->copies, sizeof *labels);
+    if (!loss || !rows || !labels) return qkv_no_memory(a->error);
+    if (pass(a, false)) return QKV_INVALID;
+    struct qkv_tensor *output = qkv_graph_parameter(graph, model->output_weight),
+                      *bias = qkv_graph_parameter(graph, model->output_bias);
+    for (int64_t i = 0; i < a->steps * a->copies; i++) {
+        rows[i] = (int32_t)(first_row(a, false, i % a->copies) + i / a->copies);
+        labels[i] = a->labels[i / a->copies];
+    }
+    for (int64_t t = 0; t < a->steps; t++)
+        loss[t] = qkv_linear_cross_entropy(
+            graph, qkv_gather_rows(graph, a->collector->hidden, rows + t * a->copies, a->copies), output,
+            bias, model->output_tied, labels + t * a->copies, 0, -1);
+    qkv_graph_set_gradients(graph, false);
+    enum qkv_status status = read_log_probabilities(a, log_probabilities, NULL);
+    qkv_graph_set_gradients(graph, true);
+    for (int64_t t = 0; t < a->steps && !status; t++) {
+        qkv_backward(graph, loss[t], NULL);
+        status = qkv_graph_check(graph, a->error);
+        if (!status) status = add_gradients(a, sums + t * a->copies * a->columns);
+    }
+    return status;
+}
+
+/* A point of the way from <unk>, 0, to the text, 1. */
+struct point {
+    double at;
+    double *gradients; /* [T, S + T]: times the embedding less that of <unk> */
+    double *slope;     /* [T]: their sums, the derivatives of the log-probabilities by `at` */
+    double *value;     /* [T]: the log-probabilities */
+};
+
+/* The rule of Gauss and Lobatto with 5 points for an integral from 0 to 1. */
+enum { POINTS = 5 };
+static const double POINT[POINTS] = {0, 0.17267316464601143, 0.5, 0.82732683535398857, 1},
+                    WEIGHT[POINTS] = {1 / 20., 49 / 180., 32 / 90., 49 / 180., 1 / 20.};
+
+/* A part of the way, with the points of the rule. */
+struct interval {
+    const struct point *point[POINTS];
+};
+
+/* The points so far; those from `done` on have not been computed. */
+struct points {
+    struct point **list;
+    int64_t count, done, most;
+};
+
+static struct point *add_point(struct attribution *a, struct points *points, double at)
+{
+    struct point *point = qkv_arena_zeros(a->arena, 1, sizeof *point);
+    double *numbers = qkv_arena_zeros(a->arena, a->steps * (a->columns + 2), sizeof *numbers);
+    if (!point || !numbers) return NULL;
+    *point =
+        (struct point){at, numbers, numbers + a->steps * a->columns, numbers + a->steps * (a->columns + 1)};
+    return points->list[points->count++] = point;
+}
+
+/* Makes an interval between two points, with new points inside; false when memory runs out. */
+static bool make_interval(struct attribution *a, struct points *points, const struct point *start,
+                          const struct point *end, struct interval *interval)
+{
+    for (int i = 0; i < POINTS; i++)
+        interval->point[i] = !i ? start
+                             : i == POINTS - 1
+                                 ? end
+                                 : add_point(a, points, start->at + POINT[i] * (end->at - start->at));
+    return !a->arena->failed;
+}
+
+/* Computes the points that have not been computed. */
+static enum qkv_status pass_points(struct attribution *a, struct points *points)
+{
+    while (points->done < points->count) {
+        a->copies = copies_of(a, points->count - points->done, 8192);
+        double *gradients = qkv_arena_zeros(a->arena, a->copies * a->steps * a->columns, sizeof *gradients),
+               *values = qkv_arena_array(a->arena, a->copies * a->steps, sizeof *values),
+               *at = qkv_arena_array(a->arena, a->copies, sizeof *at);
+        if (!gradients || !values || !at) return qkv_no_memory(a->error);
+        for (int64_t i = 0; i < a->copies; i++) at[i] = points->list[points->done + i]->at;
+        a->point = at;
+        if (differentiate(a, gradients, values)) return QKV_INVALID;
+        for (int64_t i = 0; i < a->copies * a->steps * a->columns; i++) {
+            int64_t t = i / a->columns / a->copies, column = i % a->columns;
+            struct point *point = points->list[points->done + i / a->columns % a->copies];
+            point->gradients[t * a->columns + column] = gradients[i];
+            point->slope[t] += gradients[i];
+        }
+        for (int64_t i = 0; i < a->copies * a->steps; i++)
+            points->list[points->done + i / a->steps]->value[i % a->steps] = values[i];
+        points->done += a->copies;
+    }
+    return QKV_OK;
+}
+
+/* How far the integral over an interval misses the change of log p, in the worst row: relative to the change on the whole way,
+ * from the first point of the list to the second, if that is above 1. */
+static double error_of(const struct attribution *a, const struct points *points,
+                       const struct interval *interval)
+{
+    const struct point *const *point = interval->point, *start = points->list[0], *end = points->list[1];
+    double worst = 0;
+    for (int64_t t = 0; t < a->steps; t++) {
+        double error = point[POINTS - 1]->value[t] - point[0]->value[t];
+        for (int i = 0; i < POINTS; i++)
+            error -= (point[POINTS - 1]->at - point[0]->at) * WEIGHT[i] * point[i]->slope[t];
+        worst = fmax(worst, fabs(error) / fmax(1, fabs(end->value[t] - start->value[t])));
+    }
+    return worst;
+}
+
+/* Halves the intervals whose error is above `limit`, while there is memory for more points. */
+static enum qkv_status halve(struct attribution *a, struct points *points, struct interval *all,
+                             int64_t *count, double limit)
+{
+    for (int64_t i = 0, before = *count; i < before && points->count + 2 * POINTS < points->most; i++) {
+        const struct interval old = all[i];
+        if (error_of(a, points, &old) <= limit) continue;
+        if (!make_interval(a, points, old.point[0], old.point[POINTS / 2], &all[i]) ||
+            !make_interval(a, points, old.point[POINTS / 2], old.point[POINTS - 1], &all[(*count)++]))
+            return qkv_no_memory(a->error);
+    }
+    return pass_points(a, points);
+}
+
+/* Integrates from 0 to 1. The error of each interval is known: halves those with the largest errors, until all are small or 8
+ * times as many points have been tried as the options name. */
+static enum qkv_status integrate(struct attribution *a)
+{
+    const double tolerance = 5e-5; /* of an interval: 1/1000 for some 20 of them */
+    int64_t steps = a->options->steps ? a->options->steps : 50, count = (steps + 3) / 4, before;
+    if (steps < 1 || steps > 10000)
+        return qkv_error_set(a->error, "integrated gradients with %lld steps: they must be 1 to 10000",
+                             (long long)steps);
+    struct points points = {.most = 8 * steps + 2 * POINTS};
+    struct interval *all = qkv_arena_array(a->arena, points.most, sizeof *all);
+    points.list = qkv_arena_array(a->arena, points.most, sizeof *points.list);
+    if (!all || !points.list) return qkv_no_memory(a->error);
+    const struct point *start = add_point(a, &points, 0), *end = add_point(a, &points, 1);
+    for (int64_t i = 0; i < count && start && end; i++) {
+        const struct point *next =
+            i + 1 < count ? add_point(a, &points, (double)(i + 1) / (double)count) : end;
+        if (!next || !make_interval(a, &points, start, next, &all[i])) break;
+        start = next;
+    }
+    if (a->arena->failed) return qkv_no_memory(a->error);
+    if (pass_points(a, &points)) return QKV_INVALID;
+    do {
+        double worst = 0;
+        for (int64_t i = 0; i < count; i++) worst = fmax(worst, error_of(a, &points, &all[i]));
+        before = count;
+        if (halve(a, &points, all, &count, fmax(tolerance, worst / 4))) return QKV_INVALID;
+    } while (count > before);
+    for (int64_t k = 0; k < count * POINTS; k++) {
+        const struct interval *of = &all[k / POINTS];
+        double weight = (of->point[POINTS - 1]->at - of->point[0]->at) * WEIGHT[k % POINTS];
+        for (int64_t i = 0; i < a->steps * a->columns; i++)
+            a->result[i] += weight * of->point[k % POINTS]->gradients[i];
+    }
+    return QKV_OK;
+}
+
+static enum qkv_status gradient(struct attribution *a)
+{
+    static const double END = 1;
+    double *values = qkv_arena_array(a->arena, a->steps, sizeof *values);
+    a->copies = 1;
+    a->point = &END;
+    return values ? differentiate(a, a->result, values) : qkv_no_memory(a->error); /* [T, 1, S + T] */
+}
+
+/* Sets the rates of parameters so that gradients flow to the embeddings, and to nothing else; or sets them back to `rates`
+ * [count]. */
+static void set_rates(const struct qkv_model *model, const double *rates)
+{
+    const struct qkv_embedding *embedding[] = {qkv_model_inputs(model, QKV_STACK_ENCODER).embedding,
+                                               qkv_model_inputs(model, QKV_STACK_DECODER).embedding};
+    for (int64_t i = 0; i < model->parameters.count; i++) {
+        struct qkv_parameter *parameter = model->parameters.list[i];
+        bool is_table = (embedding[0] && embedding[0]->table == parameter) ||
+                        (embedding[1] && embedding[1]->table == parameter);
+        parameter->rate = rates ? rates[i] : is_table ? 1 : 0;
+    }
+}
+
+/* Runs a method that needs gradients, in a graph that has them. */
+static enum qkv_status with_gradients(struct attribution *a, enum qkv_status (*run)(struct attribution *a))
+{
+    const struct qkv_parameters *parameters = &a->collector->model->parameters;
+    struct qkv_graph *graph = a->collector->graph;
+    double *rates = qkv_arena_array(a->arena, parameters->count, sizeof *rates);
+    void *gradients = calloc((size_t)parameters->elements, qkv_dtype_size(parameters->dtype));
+    enum qkv_status status = rates && gradients ? QKV_OK : qkv_no_memory(a->error);
+    if (!status && parameters->products == QKV_PRECISION_INT8)
+        status = qkv_error_set(a->error,
+                               "there are no gradients of int8 products: choose another method, or a run and "
+                               "a --precision of float32");
+    for (int64_t i = 0; i < parameters->count && !status; i++) rates[i] = parameters->list[i]->rate;
+    if (!status) {
+        set_rates(a->collector->model, NULL);
+        qkv_graph_reset(graph);
+        qkv_graph_set_gradients(graph, true);
+        qkv_graph_bind(graph, parameters, gradients, false);
+        a->change = interpolate;
+        status = run(a);
+        set_rates(a->collector->model, rates);
+        qkv_graph_reset(graph);
+        qkv_graph_set_gradients(graph, false);
+        qkv_graph_bind(graph, parameters, NULL, false);
+    }
+    free(gradients);
+    return status;
+}
+
+/* ---- value zeroing ---- */
+
+/* Sets the value of one token to 0 in each copy but the first. */
+static void zero_value(const struct attribution *a, const struct qkv_part *part)
+{
+    bool of_source = a->zeroed.attention != QKV_ATTENTION_DECODER;
+    if (part->role != QKV_PART_VALUE || part->attention != a->zeroed.attention ||
+        part->layer != a->zeroed.layer)
+        return;
+    const enum qkv_dtype dtype = a->collector->model->parameters.dtype;
+    int64_t width = qkv_tensor_shape(part->node).size[1];
+    for (int64_t i = 1; i < a->copies; i++) {
+        int64_t row = first_row(a, of_source, i) + a->first + i - 1;
+        for (int64_t d = row * width; d < (row + 1) * width; d++)
+            qkv_dtype_set(dtype, qkv_tensor_value(part->node), d, 0);
+    }
+}
+
+/* 1 - the cosine of the angle between two rows of x. */
+static double cosine_distance(enum qkv_dtype dtype, struct qkv_tensor *x, int64_t a, int64_t b)
+{
+    const void *value = qkv_tensor_value(x);
+    int64_t width = qkv_tensor_shape(x).size[1];
+    double product = 0, square_a = 0, square_b = 0;
+    for (int64_t d = 0; d < width; d++) {
+        double of_a = qkv_dtype_get(dtype, value, a * width + d),
+               of_b = qkv_dtype_get(dtype, value, b * width + d);
+        product += of_a * of_b;
+        square_a += of_a * of_a;
+        square_b += of_b * of_b;
+    }
+    return square_a > 0 && square_b > 0 ? fmax(1 - product / sqrt(square_a * square_b), 0) : 0;
+}
+
+/* The cosine distances of the outputs of a layer, with and without the value of each key: [rows, keys]. NULL with a message. */
+static double *zero_values(struct attribution *a, enum qkv_attention_kind kind, int64_t layer)
+{
+    bool is_encoder = kind == QKV_ATTENTION_ENCODER;
+    const enum qkv_stack_id stack = is_encoder ? QKV_STACK_ENCODER : QKV_STACK_DECODER;
+    int64_t rows = is_encoder ? a->sources : a->steps,
+            keys = kind == QKV_ATTENTION_DECODER ? a->steps : a->sources;
+    double *distance = qkv_arena_zeros(a->arena, rows * keys, sizeof *distance);
+    a->change = zero_value;
+    a->zeroed = (struct qkv_part){.attention = kind, .layer = layer};
+    for (a->first = 0; a->first < keys && distance; a->first += a->copies - 1) {
+        a->copies = copies_of(a, keys - a->first, 8192) + 1;
+        if (pass(a, false)) return NULL;
+        const struct qkv_part *part = a->collector->trace.first;
+        while (part && (part->role != QKV_PART_HIDDEN || part->stack != stack || part->layer != layer))
+            part = part->next;
+        for (int64_t i = 0; part && i < rows * (a->copies - 1); i++) {
+            int64_t row = i % rows, copy = 1 + i / rows, key = a->first + copy - 1;
+            if (kind == QKV_ATTENTION_DECODER && key > row) continue;
+            distance[row * keys + key] =
+                cosine_distance(a->collector->model->parameters.dtype, part->node,
+                                first_row(a, is_encoder, 0) + row, first_row(a, is_encoder, copy) + row);
+        }
+    }
+    if (!distance) qkv_no_memory(a->error);
+    return distance;
+}
+
+/* ---- rollout, flow and value zeroing: from layer to layer ---- */
+
+/* The map of a kind and layer that the layers are multiplied from; NULL with a message, or, without an error, if the layer has
+ * no such attention. */
+static double *layer_map(struct attribution *a, const struct qkv_attention_report *means,
+                         enum qkv_attention_kind kind, int64_t layer, bool *failed)
+{
+    if (a->options->method == QKV_ATTRIBUTION_ZEROING) {
+        if (!qkv_model_attention(a->collector->model, kind, layer).residual) return NULL;
+        double *distance = zero_values(a, kind, layer);
+        *failed |= !distance;
+        return distance;
+    }
+    for (int64_t i = 0; i < means->map_count; i++)
+        if (means->maps[i].kind == kind && means->maps[i].layer == layer)
+            return (double *)means->maps[i].weights;
+    return NULL;
+}
+
+/* Divides each row of the matrices of a step, together, by its sum. */
+static void normalize_rows(const struct mixing *step, int64_t rows, const int64_t columns[2])
+{
+    double *part[] = {(double *)step->own, (double *)step->other};
+    for (int64_t r = 0; r < rows; r++) {
+        double sum = 0;
+        for (int p = 0; p < 2; p++)
+            if (part[p]) sum += qkv_row_total(part[p] + r * columns[p], columns[p]);
+        for (int p = 0; p < 2; p++)
+            for (int64_t c = 0; c < columns[p] && part[p] && sum > 0; c++) part[p][r * columns[p] + c] /= sum;
+        if (!(sum > 0) && step->own) part[0][r * columns[0] + r] = 1;
+    }
+}
+
+/* Adds the steps of a layer to `step`; returns how many. Of rollout and flow, the residual connection keeps half of a row. The
+ * distances of value zeroing are of outputs of a layer, in which residual connections have had their part. */
+static int add_layer(struct attribution *a, const struct qkv_attention_report *means, bool of_source,
+                     int64_t layer, struct mixing *step, bool *failed)
+{
+    bool zeroing = a->options->method == QKV_ATTRIBUTION_ZEROING, joint = qkv_has_prefix(a->collector->model);
+    struct mixing both = {
+        .of_source = of_source,
+        .keep = zeroing ? 0 : 0.5,
+        .own = layer_map(a, means, of_source ? QKV_ATTENTION_ENCODER : QKV_ATTENTION_DECODER, layer, failed),
+        .other = of_source ? NULL : layer_map(a, means, QKV_ATTENTION_CROSS, layer, failed)};
+    if (*failed || (!both.own && !both.other)) return 0;
+    if (zeroing)
+        normalize_rows(&both, of_source ? a->sources : a->steps,
+                       (int64_t[]){of_source ? a->sources : a->steps, a->sources});
+    step[0] = step[1] = both;
+    if (zeroing || joint || !both.other) return 1; /* one attention, or one output, of both */
+    step[0].other = NULL;
+    step[1].own = NULL;
+    return 2;
+}
+
+static enum qkv_status mix(struct attribution *a)
+{
+    const struct qkv_model *model = a->collector->model;
+    struct qkv_attention_report means = {0};
+    const struct qkv_multi_head *self = qkv_model_attention(model, QKV_ATTENTION_DECODER, 1).multi_head;
+    bool has_prefix = qkv_has_prefix(model), failed = false;
+    if (!self)
+        return qkv_error_set(a->error,
+                             "%s follows attention through the layers of a transformer, but the network %s "
+                             "has none: choose another method",
+                             METHODS[a->options->method].name, model->interface->name);
+    if (a->options->method != QKV_ATTRIBUTION_ZEROING &&
+        qkv_attention_select(a->report, 0, QKV_ATTENTION_EACH, QKV_ATTENTION_MEAN, a->arena, &means,
+                             a->error))
+        return QKV_INVALID;
+    int64_t layers[] = {model->config.decoder.num_layers, !a->sources  ? 0
+                                                          : has_prefix ? model->config.decoder.num_layers
+                                                                       : model->config.encoder.num_layers};
+    struct mixing *step = qkv_arena_array(a->arena, 2 * layers[0] + layers[1] + 2, sizeof *step);
+    if (!step) return qkv_no_memory(a->error);
+    int64_t count = 0;
+    for (int64_t l = 1; !has_prefix && l <= layers[1]; l++)
+        count += add_layer(a, &means, true, l, step + count, &failed);
+    for (int64_t l = 1; l <= layers[0]; l++) {
+        count += add_layer(a, &means, false, l, step + count, &failed);
+        if (has_prefix) count += add_layer(a, &means, true, l, step + count, &failed);
+    }
+    if (failed) return QKV_INVALID;
+    const struct mixings mixings = {a->sources, a->steps, count, step};
+    bool is_flow = a->options->method == QKV_ATTRIBUTION_FLOW;
+    return (is_flow ? qkv_flow : qkv_rollout)(&mixings, a->result) ? QKV_OK : qkv_no_memory(a->error);
+}
+
+/* ---- maps ---- */
+
+/* The weights of attention, or their norms: the maps of each kind that the model has. */
+static enum qkv_status select_weights(struct attribution *a)
+{
+    const unsigned kinds = 1u << QKV_ATTENTION_CROSS | 1u << QKV_ATTENTION_DECODER;
+    struct qkv_attention_report all;
+    const struct value_norms *before = a->collector->norms;
+    enum qkv_status status = QKV_OK;
+    bool norms = a->options->method == QKV_ATTRIBUTION_NORMS;
+    if (norms && !before) status = qkv_attention_collector_measure_norms(a->collector, a->error);
+    if (!norms) a->collector->norms = NULL;
+    if (!status) status = qkv_attention_collect(a->collector, 1, a->pair, kinds, &all, a->error);
+    a->collector->norms = before;
+    if (status) return status;
+    unsigned found = 0;
+    for (int64_t i = 0; i < all.map_count; i++) found |= 1u << all.maps[i].kind;
+    if (qkv_attention_select(&all, found, a->options->layer, a->options->head, a->arena, a->report, a->error))
+        return QKV_INVALID;
+    return norms ? qkv_attention_normalize(a->report, a->arena, a->report, a->error) : QKV_OK;
+}
+
+/* Divides each row of the report's maps, together, by the sum of its absolute values. */
+static void divide_rows(const struct attribution *a)
+{
+    for (int64_t t = 0; t < a->steps; t++) {
+        double *row = a->result + t * a->columns, sum = 0;
+        for (int64_t c = 0; c < a->columns; c++) sum += fabs(row[c]);
+        for (int64_t c = 0; c < a->columns && sum > 0; c++) row[c] /= sum;
+    }
+}
+
+/* Splits the result into a map of the source tokens and one of those that the decoder reads. */
+static enum qkv_status make_maps(struct attribution *a)
+{
+    static const struct qkv_attention_rule CAUSAL = {.heads = 1, .causal = true};
+    struct qkv_attention_map *maps = qkv_arena_zeros(a->arena, 2, sizeof *maps);
+    const int64_t steps = a->steps, width[] = {steps, a->sources};
+    if (!maps) return qkv_no_memory(a->error);
+    for (int64_t t = 0; t < steps; t++)
+        memset(a->result + t * a->columns + a->sources + t + 1, 0,
+               (size_t)(steps - t - 1) * sizeof *a->result);
+    if (a->options->shares) divide_rows(a);
+    a->report->maps = maps;
+    a->report->map_count = 0;
+    for (int side = 1; side >= 0; side--) {
+        if (!width[side]) continue;
+        double *weights = qkv_arena_array(a->arena, steps * width[side], sizeof *weights);
+        if (!weights) return qkv_no_memory(a->error);
+        for (int64_t t = 0; t < steps; t++)
+            memcpy(weights + t * width[side], a->result + t * a->columns + (side ? 0 : a->sources),
+                   (size_t)width[side] * sizeof *weights);
+        maps[a->report->map_count++] = (struct qkv_attention_map){
+            .kind = side ? QKV_ATTENTION_CROSS : QKV_ATTENTION_DECODER,
+            .rows = steps,
+            .columns = width[side],
+            .weights = weights,
+            .label = side ? "contributions of the source" : "contributions of the words before",
+            .rule = side ? NULL : &CAUSAL};
+    }
+    return QKV_OK;
+}
+
+enum qkv_status qkv_attribute(struct qkv_attention_collector *collector,
+                              const struct qkv_attention_pair *pair,
+                              const struct qkv_attribution_options *options,
+                              struct qkv_attention_report *report, struct qkv_error *error)
+{
+    struct attribution a = {
+        .collector = collector,
+        .pair = pair,
+        .options = options,
+        .report = report,
+        .arena = &collector->arena,
+        .error = error,
+    };
+    const enum qkv_attribution_method method = options->method;
+    if ((unsigned)method >= QKV_ATTRIBUTION_METHODS)
+        return qkv_error_set(error, "there is no attribution method %d", (int)method);
+    bool is_weights = method == QKV_ATTRIBUTION_ATTENTION || method == QKV_ATTRIBUTION_NORMS,
+         mixes = method == QKV_ATTRIBUTION_ROLLOUT || method == QKV_ATTRIBUTION_FLOW ||
+                 method == QKV_ATTRIBUTION_ZEROING;
+    enum qkv_status status =
+        is_weights
+            ? select_weights(&a)
+            : qkv_attention_collect(collector, 1, pair, mixes ? 0 : 1u << QKV_ATTENTION_CROSS, report, error);
+    if (status) return status;
+    report->value_name = METHODS[method].value;
+    if (is_weights) return QKV_OK;
+    a.sources = report->source_length;
+    a.steps = report->target_length;
+    a.columns = a.sources + a.steps;
+    a.result = qkv_arena_zeros(a.arena, a.steps * a.columns, sizeof *a.result);
+    if (!a.result) return qkv_no_memory(error);
+    if (!mixes && !qkv_model_inputs(collector->model, QKV_STACK_DECODER).embedding)
+        return qkv_error_set(error, "network %s: its function inputs gives no embeddings, which %s needs",
+                             collector->model->interface->name, METHODS[method].name);
+    if (!mixes && predict(&a)) return QKV_INVALID;
+    if (mixes ? mix(&a)
+        : method == QKV_ATTRIBUTION_ERASURE
+            ? erasure(&a)
+            : with_gradients(&a, method == QKV_ATTRIBUTION_GRADIENT ? gradient : integrate))
+        return QKV_INVALID;
+    if (options->shares)
+        report->value_name = qkv_arena_format(a.arena, "share of the row, by %s", METHODS[method].name);
+    if (!report->value_name) return qkv_no_memory(error);
+    return make_maps(&a);
+}
