@@ -99,10 +99,10 @@ part_training() {
 }
 
 part_page() {
-    sentence="the cat is sleeping on the mat"
+    sentence="the red house is not small"
     run "$qkv" train configs/toy_en_es.yaml -q --overwrite -s training.model_dir="$logs/page" -s training.snapshots=16 &&
         run "$qkv" page "$logs/page" --sentence "$sentence" --pairs datasets/en_es/test.tsv \
-            --links datasets/en_es/test.align --max-pairs 1000 --snapshots 1 -o docs/toy_en_es.html || return 1
+            --links datasets/en_es/test.align --max-pairs 1000 --snapshots 1 --lesson -o docs/toy_en_es.html || return 1
     if ! (cd "$logs" && npm pack --silent axe-core) >"$logs/axe.txt" 2>&1; then
         echo "  npm gives no axe-core, so that it tests nothing"
         return 0

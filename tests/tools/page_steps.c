@@ -206,6 +206,132 @@ PageTest(page_steps, close_the_sum)
     EXPECT_TRUE("state.walk !== null");
 }
 
+/* ---- the lesson ---- */
+
+static void open_lesson(const char *fragment)
+{
+    enter(learned_run("lesson"));
+    browser_open("run --lesson --numbers float32 --sentence 'c a b'", fragment);
+}
+
+/* Waits until a step is there: its title has the focus, the page is dimmed but for a part, and all places of its texts are
+ * filled in. */
+static void wait_for_step(int step, const char *language)
+{
+    wait_until("isSettled() && at('lesson-title').textContent === lessons.%s.steps[%d].title && "
+               "shownStep.startsWith('[%d')",
+               language, step - 1, step);
+    EXPECT_FOCUS("lesson-title");
+    EXPECT_TRUE("count('.spot') > 0");
+    EXPECT_VALUE("/[{}]|undefined|NaN|null/.exec(element('lesson').textContent)", "null");
+    cr_expect(shows(value_of("location.hash"), format("#lesson-%d&", step)));
+}
+
+/* Chooses an answer, and says whether the page finds it right. */
+static bool is_right(int choice)
+{
+    click("lesson-choice-%d", choice);
+    wait_until("isSettled() && at('lesson-answer').textContent.length > 2 && "
+               "at('lesson-answer').textContent !== lessons.en.wait");
+    return number_of("Number(at('lesson-answer').textContent.startsWith(lessons.en.right))") > 0;
+}
+
+/* The right answer is that of the command line, and all others are wrong. */
+static void expect_answer(int right)
+{
+    int choices = (int)number_of("element('lesson-choices').children.length");
+    cr_expect_lt(right, choices);
+    for (int i = 0; i < choices; i++) cr_expect_eq(is_right(i), i == right, "%d of %d", i, choices);
+}
+
+/* The column of the greatest weight of a row, in a map of `qkv attention`. */
+static int greatest_column(const cJSON *weights, int row)
+{
+    int greatest = 0;
+    for (int i = 0; i < json_size(weights, format("%d", row)); i++)
+        if (json_cell(weights, row, i) > json_cell(weights, row, greatest)) greatest = i;
+    return greatest;
+}
+
+PageTest(page_steps, lesson_asks_what_the_model_answers)
+{
+    skip_without_browser();
+    open_lesson("");
+    click("lesson-start");
+    for (int step = 1; step <= 9; step++) {
+        wait_for_step(step, "en");
+        if (step == 1) expect_answer(2); /* of rows, words in the vocabulary, and the width, which is 16 */
+        if (step == 6) {
+            double entropies = number_of("state.view.heads[1].entropy - state.view.heads[0].entropy");
+            EXPECT_VALUE("state.view.heads[0].name", "encoder-1-1");
+            expect_answer(entropies < 0);
+        }
+        if (step == 8) {
+            const cJSON *map =
+                json_by("qkv attention run 'c a b' -q --kind cross --layer 1 --head %s -f json",
+                        value_of("selectedHead().head"));
+            int row = (int)number_of("state.held.index");
+            expect_answer(greatest_column(json_at(map, "maps.0.weights"), row));
+            /* Another sentence moves the question along. */
+            click("source");
+            run_script("document.activeElement.select()");
+            type_text("b");
+            wait_until("isSettled() && element('lesson-choices').children.length === 2");
+        }
+        if (step == 9) {
+            char *before = text_of("target"), *rest = NULL;
+            char *after = run_ok("echo c a b | qkv translate run -q --beam 1 --without %s",
+                                 value_of("state.head.replaceAll('-', '.')"));
+            int changed = 0;
+            for (char *word = strtok_r(before, " ", &rest); word && !strncmp(after, word, strlen(word));
+                 word = strtok_r(NULL, " ", &rest), changed++)
+                after += strlen(word) + 1;
+            int words = (int)number_of("state.view.target_outputs.length");
+            cr_expect(is_right(changed == words - 1 && !*after ? words : changed));
+            EXPECT_VALUE("state.silent", value_of("state.head"));
+        }
+        if (step < 9) click("lesson-next");
+    }
+    EXPECT_TRUE("at('lesson-next').disabled");
+    click("lesson-back");
+    wait_for_step(8, "en");
+    EXPECT_VALUE("state.silent", "");
+    run_script("history.back()");
+    wait_for_step(9, "en");
+    click("lesson-leave");
+    wait_until("isSettled() && !state.lesson && element('lesson').hidden");
+    EXPECT_VALUE("count('.spot')", "0");
+    EXPECT_FOCUS("lesson-start");
+}
+
+/* A link opens a step in a language; what does not exist is the last step. */
+PageTest(page_steps, lesson_has_links_and_languages)
+{
+    skip_without_browser();
+    open_lesson("lesson-3");
+    wait_for_step(3, "en");
+    /* Of the sum that is the score, the best key has the greatest. */
+    expect_answer((int)number_of("greatestAt(rowOf(stepOf('scores'), state.held.index))"));
+    choose("lesson-language", "es");
+    wait_until("isSettled() && at('lesson-title').textContent === lessons.es.steps[2].title");
+    EXPECT_VALUE("element('lesson').lang", "es");
+    cr_expect(shows(value_of("location.hash"), "lang=es"));
+    browser_open("run --lesson --numbers float32 --sentence 'c a b'", "lesson-4&lang=es");
+    wait_for_step(4, "es");
+    EXPECT_TRUE("!element('terms').hidden && state.terms.of.row === scaledRow().row");
+    EXPECT_TRUE(
+        "(shape => shape(lessons.en) === shape(lessons.es))(texts => JSON.stringify(texts, (_, part) => "
+        "typeof part === 'string' ? '' : part))"); /* the same members */
+    EXPECT_VALUE("readStep('99') + readStep('0') + readStep('x')", "9");
+    browser_open("run --sentence 'c a b'", "lesson-3");
+    EXPECT_VALUE("element('lesson-start').hidden + ' ' + state.lesson", "true 0");
+    cr_expect(refused(run("qkv page --lesson"), "qkv: --lesson is for runs: give a run folder"));
+    run_ok("rm -rf run");
+    train_recurrent("run", "", "", 2);
+    cr_expect(refused(run("qkv page run --lesson"),
+                      "qkv: run: --lesson needs a translator whose encoder and decoder are transformers"));
+}
+
 /* ---- of scenes ---- */
 
 /* Waits until the page shows the scene of that file. */

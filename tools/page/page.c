@@ -9,6 +9,7 @@
 #include "data/corpus.h"
 #include "explain/scene.h"
 
+static bool lesson;
 static const char *output = "page.html", *checkpoint, *numbers, *opening;
 enum { NOT_GIVEN = -1, MAX_SNAPSHOTS = 6, EXAMPLES = 8 /* sentences of the run's text */ };
 static struct page_options options = {.max_pairs = 100, .snapshots = NOT_GIVEN};
@@ -101,10 +102,18 @@ static enum qkv_status add_run(struct page *page, const char *path, struct qkv_e
     if (open_run(&run, path, checkpoint, QKV_FLOAT32,
                  options.pairs ? "has no pairs: leave out --pairs and --links" : NULL, error))
         return QKV_INVALID;
-    enum qkv_status status = qkv_run_pack(&run, options.numbers, &model, &size, &inner);
-    if (status)
+    const struct qkv_model_config *config = &run.config.model;
+    enum qkv_status status = QKV_OK;
+    if (lesson && (!run.sides.has_encoder || config->encoder.type != QKV_NETWORK_TRANSFORMER ||
+                   config->decoder.type != QKV_NETWORK_TRANSFORMER))
+        status = qkv_error_set(
+            error, "%s: --lesson needs a translator whose encoder and decoder are transformers", path);
+    if (lesson && !status) page_add_lesson(page);
+    if (!status && qkv_run_pack(&run, options.numbers, &model, &size, &inner)) {
+        status = QKV_INVALID;
         qkv_error_set(error, "%s: %s%s", run.checkpoint, inner.message,
                       float32 ? "" : ": keep all digits with --numbers float32");
+    }
     if (!status) page_add_data(page, "id=\"model-data\"", model, size);
     free(model);
     if (!status) status = add_facts(page, &run, float32, error);
@@ -212,7 +221,8 @@ static int check_scenes(int count, char **files)
         bool given;
     } runs[] = {{"--numbers", numbers},       {"--sentence", opening},
                 {"--checkpoint", checkpoint}, {"--snapshots", options.snapshots != NOT_GIVEN},
-                {"--pairs", options.pairs},   {"--links", options.links.path}};
+                {"--pairs", options.pairs},   {"--links", options.links.path},
+                {"--lesson", lesson}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
         if (runs[i].given)
             return count ? print_error("%s is for runs, but %s is not a run folder", runs[i].option, files[0])
@@ -300,6 +310,8 @@ const struct command command_page = {
          "hold at most N snapshots of training (training.snapshots), evenly chosen (default: 6); each "
          "takes the room of a model",
          0, 64},
+        {"lesson", 0, NULL, OPTION_FLAG, &lesson,
+         "hold a lesson on attention, in English and Spanish, which begins with a click on `lesson`"},
         {"pairs", 0, "FILE", OPTION_TEXT, &options.pairs,
          "measure the heads on sentence pairs (.tsv, .tsv.gz, or the common prefix of two files)",
          .completes = VALUE_FILE},

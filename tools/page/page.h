@@ -26,6 +26,9 @@ void page_begin(struct page *page);
 void page_add_data(struct page *page, const char *attributes, const void *bytes, size_t size);
 void page_add_json(struct page *page, const char *attributes, struct cJSON *json);
 
+/* Adds the texts of the lesson, lesson/<language>.json. */
+void page_add_lesson(struct page *page);
+
 /* Writes the page to a file, whose name it prints to standard error, or to standard output ("-"). After a failure, the file
  * does not exist, or is unchanged if it existed before. */
 enum qkv_status page_write(struct page *page, const char *output, struct qkv_error *error);

@@ -19,6 +19,8 @@ const state = {
     words: false,     // the maps show words in place of tokens
     colors: null,     // name of the colormap of weights; null: the usual one
     isDark: null,     // the theme
+    lesson: 0,        // the step of the lesson, from 1; 0: the page is without it
+    language: navigator.language.startsWith('es') ? 'es' : 'en', // of the lesson
     isPresenting: false, // large text and three panels, for a projector
     hover: null,      // {side: 'source' or 'target', index}: the word that is lit up
     held: null,       // the word that was clicked: lit up while the pointer is on no other
@@ -152,6 +154,8 @@ const HELD = scenes ? {
     head: ['head', text => text],
     colors: ['colors', text => readColors(text)],
 } : {
+    lesson: ['lesson', text => readStep(text)], // first: see writeAddress
+    language: ['lang', text => (text in lessons ? text : usual.language)],
     source: ['s', text => text ?? ''],
     own: ['t', text => text],
     update: ['update', text => readUpdate(text)],
@@ -172,7 +176,7 @@ const HELD = scenes ? {
 };
 
 function readAddress() {
-    const texts = new URLSearchParams(location.hash.slice(1));
+    const texts = new URLSearchParams(location.hash.slice(1).replace(/^lesson-/, 'lesson='));
     return Object.fromEntries(Object.entries(HELD).map(([field, [name, read]]) => [field, read(texts.get(name))]));
 }
 
@@ -187,7 +191,7 @@ function writeAddress(isStep) {
     const texts = new URLSearchParams();
     for (const [field, [name, , write = value => value]] of Object.entries(HELD))
         if (state[field] !== usual[field]) texts.set(name, write(state[field]));
-    const address = '#' + texts;
+    const address = '#' + String(texts).replace(/^lesson=/, 'lesson-'); // as a link to a part of a page
     forget('address');
     if (address === location.hash) return;
     try {

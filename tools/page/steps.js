@@ -373,6 +373,7 @@ function showSteps() {
 }
 
 element('steps').addEventListener('toggle', () => {
+    if (element('steps').open === state.isWalking) return; // the state has opened it
     change({ isWalking: element('steps').open, number: null });
     writeAddress(false);
 });

@@ -22,6 +22,9 @@ static const unsigned char qkv_page_html_begin[] = PLACE, qkv_page_engine_begin[
 #    define ENGINE_SIZE ((size_t)0)
 #endif
 
+FILE_BYTES(qkv_page_lesson_en, QKV_PAGE_LESSON "/en.json")
+FILE_BYTES(qkv_page_lesson_es, QKV_PAGE_LESSON "/es.json")
+
 bool page_is_built(void)
 {
     return ENGINE_SIZE > 0;
@@ -99,6 +102,14 @@ void page_add_json(struct page *page, const char *attributes, cJSON *json)
     cJSON_Delete(json);
     add_script(page, attributes, (const unsigned char *)text, strlen(text));
     cJSON_free(text);
+}
+
+void page_add_lesson(struct page *page)
+{
+    add_script(page, "id=\"lesson-en\"", qkv_page_lesson_en_begin,
+               (size_t)(qkv_page_lesson_en_end - qkv_page_lesson_en_begin));
+    add_script(page, "id=\"lesson-es\"", qkv_page_lesson_es_begin,
+               (size_t)(qkv_page_lesson_es_end - qkv_page_lesson_es_begin));
 }
 
 /* ---- the page ---- */
