@@ -1,4 +1,5 @@
 /* qkv film: shows how the attention of a head developed in training, as an animated picture. */
+#include "open_run.h"
 #include "output_options.h"
 #include "sentence_pair.h"
 #include "text_notes.h"
@@ -73,18 +74,6 @@ static enum qkv_status add_frame(struct film *film, int64_t update, double loss,
     return QKV_OK;
 }
 
-/* Finds the updates of the snapshots. Fails for a run that has too few for a film. */
-static enum qkv_status find_snapshots(struct film *film, struct qkv_error *error)
-{
-    struct qkv_run *run = &film->pair.run;
-    if (qkv_snapshots_find(run, &film->updates, &film->snapshots, error)) return QKV_INVALID;
-    if (film->snapshots >= 2) return QKV_OK;
-    return qkv_error_set(error,
-                         "%s: has no snapshots of its training: train it again with them, by `qkv train "
-                         "CONFIG -s training.snapshots=16 --overwrite`",
-                         run->path);
-}
-
 static enum qkv_status draw_frames(struct film *film, struct qkv_error *error)
 {
     film->frames = required(calloc((size_t)film->snapshots, sizeof *film->frames));
@@ -116,7 +105,9 @@ static enum qkv_status make_film(struct film *film, char **operand, struct qkv_e
         sentence_pair_open(&film->pair, operand[0], &pair_options, QKV_FLOAT32, NULL, error);
     if (!status && !kind && !(film->pair.run.sides.attention & film->kinds))
         film->kinds = film->pair.run.sides.attention;
-    if (!status) status = find_snapshots(film, error); /* before the translation is printed */
+    if (!status)
+        status = find_snapshots(&film->pair.run, &film->updates, &film->snapshots,
+                                error); /* before the translation is printed */
     if (!status) status = sentence_pair_next(&film->pair, operand[1], &found, error);
     film->pair.pair.vocabulary = NULL; /* frames have the same labels */
     if (status) return status;

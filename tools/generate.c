@@ -78,7 +78,7 @@ static bool sentence_lengths(const struct options *options, struct en_es_request
 
 static int run_en_es(const struct options *options)
 {
-    if (options->symbols != NOT_GIVEN) return print_error("--symbols is for copy, reverse and sort only");
+    if (options->symbols != NOT_GIVEN) return print_error("--symbols is for sequences of numbers only");
     struct en_es_request request = {.request = request_of(options, EN_ES_TRAIN)};
     struct en_es_statistics statistics;
     struct qkv_error error;
@@ -91,13 +91,17 @@ static int run_en_es(const struct options *options)
 
 static int run_sequences(const struct options *options, enum sequence_task task)
 {
+    bool repeats = task == SEQUENCE_TASK_induction;
     if (options->lexicon) return print_error("--lexicon is for en_es only");
     struct sequence_request request = {.request = request_of(options, 50000),
                                        .task = task,
                                        .symbols = or_default(options->symbols, 50),
-                                       .shortest = or_default(options->shortest, 1),
-                                       .longest = or_default(options->longest, 25)};
-    request.longest_test = or_default(options->longest_test, request.longest + 5);
+                                       .shortest = or_default(options->shortest, repeats ? 4 : 1),
+                                       .longest = or_default(options->longest, repeats ? 48 : 25)};
+    request.longest_test = or_default(options->longest_test, request.longest + (repeats ? 0 : 5));
+    if (repeats && request.shortest < 4)
+        return print_error("--shortest is %lld, but a line of induction has at least 4 numbers",
+                           (long long)request.shortest);
     if (!in_order(request.shortest, request.longest, request.longest_test)) return QKV_INVALID;
     int64_t repeated[SPLITS];
     struct qkv_error error;
@@ -133,7 +137,7 @@ static int run_generate(int operands, char **operand)
 
 const struct command command_generate = {
     .name = "generate",
-    .summary = "make a data set: copy, reverse, sort, en_es",
+    .summary = "make a data set: copy, reverse, sort, induction, en_es",
     .synopsis = "generate TASK -o FOLDER [options]",
     .description =
         "Makes a data set: train.tsv, dev.tsv and test.tsv with a source, a tab and a target on each line. "
@@ -143,7 +147,8 @@ const struct command command_generate = {
 #include "datasets/generate/sequences.def"
 #undef SEQUENCE_TASK
         "  en_es: English sentences and their Spanish translations\n\n"
-        "All tasks also write gold word alignments of dev and test (dev.align, test.align), en_es also the "
+        "All tasks but induction also write gold word alignments of dev and test (dev.align, test.align), "
+        "en_es also the "
         "combinations of words that train never contains (held_out.tsv). Its sentences are single clauses of "
         "3 to 14 words; with --shortest, --longest or --longest-test, clauses are joined and have relative "
         "clauses, and all lengths are equally frequent.\n\n"
@@ -153,6 +158,7 @@ const struct command command_generate = {
         "may then repeat, also those of en_es.\n",
     .examples = "  qkv generate reverse -o runs/reverse-data\n"
                 "  qkv generate sort -o runs/sort-data --symbols 100 --longest 12 --train 20000\n"
+                "  qkv generate induction -o datasets/induction\n"
                 "  qkv generate en_es -o datasets/en_es --overwrite\n"
                 "  qkv generate en_es -o runs/long --shortest 15 --longest 30 --longest-test 60\n"
                 "  qkv generate copy -o runs/large --train 200000 --stream\n",
@@ -165,29 +171,30 @@ const struct command command_generate = {
              "or en_es", .choices = task_name},
             {0},
         },
-    .options =
-        OPTIONS({"output", 'o', "FOLDER", OPTION_TEXT, &options.folder,
-                 "the folder to write; made when it does not exist", .completes = VALUE_FOLDER},
-                {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace existing files"},
-                {"seed", 's', "N", OPTION_INTEGER, &options.seed,
-                 "another seed makes other data (default: 42)", 0, 9e15},
-                {"train", 0, "N", OPTION_INTEGER, &options.count[TRAIN],
-                 "lines of train.tsv (default: 50000; en_es: 24000)", 1, MAX_LINES},
-                {"dev", 0, "N", OPTION_INTEGER, &options.count[DEV], "lines of dev.tsv (default: 1000)", 1,
-                 MAX_LINES},
-                {"test", 0, "N", OPTION_INTEGER, &options.count[TEST], "lines of test.tsv (default: 1000)", 1,
-                 MAX_LINES},
-                {"stream", 0, NULL, OPTION_FLAG, &options.stream,
-                 "take no memory for train, whose lines may repeat: for many millions of lines"},
-                {"symbols", 0, "N", OPTION_INTEGER, &options.symbols,
-                 "copy, reverse, sort: the numbers are 0 to N-1 (default: 50)", 1, 1e9},
-                {"shortest", 0, "N", OPTION_INTEGER, &options.shortest,
-                 "fewest numbers, or English words, of a line (default: 1; en_es: 3)", 1, 10000},
-                {"longest", 0, "N", OPTION_INTEGER, &options.longest,
-                 "most numbers, or English words, of a line of train (default: 25; en_es: 14)", 1, 10000},
-                {"longest-test", 0, "N", OPTION_INTEGER, &options.longest_test,
-                 "the same of dev and test (default: --longest plus 5; en_es: --longest)", 1, 10000},
-                {"lexicon", 0, "FILE", OPTION_TEXT, &options.lexicon,
-                 "words of en_es (default: datasets/en_es/lexicon.txt)", .completes = VALUE_FILE}),
+    .options = OPTIONS(
+        {"output", 'o', "FOLDER", OPTION_TEXT, &options.folder,
+         "the folder to write; made when it does not exist", .completes = VALUE_FOLDER},
+        {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace existing files"},
+        {"seed", 's', "N", OPTION_INTEGER, &options.seed, "another seed makes other data (default: 42)", 0,
+         9e15},
+        {"train", 0, "N", OPTION_INTEGER, &options.count[TRAIN],
+         "lines of train.tsv (default: 50000; en_es: 24000)", 1, MAX_LINES},
+        {"dev", 0, "N", OPTION_INTEGER, &options.count[DEV], "lines of dev.tsv (default: 1000)", 1,
+         MAX_LINES},
+        {"test", 0, "N", OPTION_INTEGER, &options.count[TEST], "lines of test.tsv (default: 1000)", 1,
+         MAX_LINES},
+        {"stream", 0, NULL, OPTION_FLAG, &options.stream,
+         "take no memory for train, whose lines may repeat: for many millions of lines"},
+        {"symbols", 0, "N", OPTION_INTEGER, &options.symbols,
+         "sequences of numbers: they are 0 to N-1 (default: 50)", 1, 1e9},
+        {"shortest", 0, "N", OPTION_INTEGER, &options.shortest,
+         "fewest numbers, or English words, of a line (default: 1; induction: 4; en_es: 3)", 1, 10000},
+        {"longest", 0, "N", OPTION_INTEGER, &options.longest,
+         "most numbers, or English words, of a line of train (default: 25; induction: 48; en_es: 14)", 1,
+         10000},
+        {"longest-test", 0, "N", OPTION_INTEGER, &options.longest_test,
+         "the same of dev and test (default: --longest plus 5; induction, en_es: --longest)", 1, 10000},
+        {"lexicon", 0, "FILE", OPTION_TEXT, &options.lexicon,
+         "words of en_es (default: datasets/en_es/lexicon.txt)", .completes = VALUE_FILE}),
     .run = run_generate,
 };

@@ -10,7 +10,7 @@
 /* The options as they are given. */
 static struct links_options links_options;
 static const char *checkpoint, *format_name, *output_path, *measure, *sort;
-static int64_t beam, threads;
+static int64_t beam, threads, repeat, sequences;
 static bool no_translation, quiet;
 
 struct heads {
@@ -36,8 +36,9 @@ enum { NAME_WIDTH = 12, NARROWEST = 6 };
 static const char *number_text(int m, double value, char text[32])
 {
     const struct qkv_head_measure_info *info = info_of(m);
-    snprintf(text, 32, m == QKV_HEAD_LOSS || m == QKV_HEAD_BLEU ? "%+.*f" : "%.*f", info->digits,
-             info->factor * value);
+    snprintf(text, 32,
+             m == QKV_HEAD_LOSS || m == QKV_HEAD_BLEU || m == QKV_HEAD_SECOND_LOSS ? "%+.*f" : "%.*f",
+             info->digits, info->factor * value);
     return isnan(value) ? "-" : text;
 }
 
@@ -83,7 +84,15 @@ static void write_text(const struct heads *h, struct bytes *out)
                      measures_norms(measure) ? "norms of weighted values" : "weights");
     append_columns(h, 0, QKV_HEAD_ERROR_PREDICTED, out);
     qkv_bytes_text(out, "\nHow important each head is (loss and BLEU: the change when it is silent):\n");
-    append_columns(h, QKV_HEAD_ERROR_PREDICTED, QKV_HEAD_MEASURES, out);
+    append_columns(h, QKV_HEAD_ERROR_PREDICTED, QKV_HEAD_PREFIX_MATCHING, out);
+    const struct qkv_induction *induction = &measured->induction;
+    if (!induction->count) return;
+    qkv_bytes_format(out,
+                     "\nOn %lld random sequences of %lld tokens that come twice: loss %.4f, then %.4f\n"
+                     "(2nd loss, best: that second loss, and the best matching, when the head is silent):\n",
+                     (long long)induction->repeats.count, (long long)induction->repeats.length,
+                     induction->first_loss, induction->second_loss);
+    append_columns(h, QKV_HEAD_PREFIX_MATCHING, QKV_HEAD_MEASURES, out);
 }
 
 /* ---- TSV ---- */
@@ -125,6 +134,11 @@ static void write_json(const struct heads *h, struct bytes *out)
                {"measure", attention_measure_name(NULL, measures_norms(measure))});
     JSON_NUMBERS(object, {"sentences", (double)h->measured.sentences}, {"tokens", (double)h->measured.tokens},
                  {"loss", h->measured.loss}, {"bleu", h->measured.bleu});
+    const struct qkv_induction *induction = &h->measured.induction;
+    if (induction->count)
+        JSON_NUMBERS(object, {"repeat", (double)induction->repeats.length},
+                     {"sequences", (double)induction->repeats.count}, {"first_loss", induction->first_loss},
+                     {"second_loss", induction->second_loss});
     cJSON *heads = cJSON_AddArrayToObject(object, "heads");
     for (int64_t i = 0; i < h->measured.count; i++)
         cJSON_AddItemToArray(heads, head_object(&h->measured.heads[i]));
@@ -179,6 +193,7 @@ static enum qkv_status measure_heads(struct heads *h, struct qkv_error *error)
         .links_from = links_from(&links_options),
         .norms = measures_norms(measure),
         .no_translation = no_translation,
+        .repeats = {repeat, sequences},
         .testing = h->run.config.testing,
         .progress = quiet ? NULL : show_progress,
         .context = h,
@@ -210,6 +225,12 @@ static void sort_heads(const struct qkv_measured_heads *measured)
     }
 }
 
+/* Whether a measure is one of those on random sequences that come twice. */
+static bool of_repeats(int m)
+{
+    return m >= QKV_HEAD_PREFIX_MATCHING && m <= QKV_HEAD_BEST_MATCHING;
+}
+
 /* Refuses to sort by a measure that no head will have. */
 static int check_sort(void)
 {
@@ -237,8 +258,14 @@ static int run_heads(int operands, char **operand)
     enum qkv_status status = refuse_input_as_output(output_path, inputs, 2, &error);
     if (!status) status = open_run(&h.run, operand[0], checkpoint, QKV_FLOAT32, NULL, &error);
     if (status) return conclude(status, &error);
+    if (h.run.sides.has_source &&
+        (repeat || sequences || of_repeats(choice_index(sort, name_of_measure, -1))))
+        status = qkv_error_set(&error,
+                               "%s: is a translator, but random sequences that come twice are for "
+                               "language models",
+                               operand[0]);
     no_translation = no_translation || !h.run.sides.has_source;
-    if (!h.run.sides.has_source)
+    if (!status && !h.run.sides.has_source)
         status = refuse_translation(&command_heads, operand[0], links_options.path, &error);
     /* Measuring heads needs gradients, which do not exist for int8 products. */
     if (!status) status = set_precision(h.run.model, "float32", &error);
@@ -291,6 +318,13 @@ const struct command command_heads = {
          .completes = VALUE_FILE},
         {"no-translation", 0, NULL, OPTION_FLAG, &no_translation,
          "do not measure BLEU, for which all pairs are translated once without each head"},
+        {"repeat", 0, "N", OPTION_INTEGER, &repeat,
+         "of a language model: tokens of the random sequences that come twice (default: 25, or as many as "
+         "fit twice "
+         "in the texts that it was trained for)",
+         2, 1000},
+        {"sequences", 0, "N", OPTION_INTEGER, &sequences, "the number of these sequences (default: 20)", 1,
+         100000},
         COMMAND_OPTION_BEAM(&beam), COMMAND_OPTION_CHECKPOINT(&checkpoint), COMMAND_OPTION_THREADS(&threads),
         {"quiet", 'q', NULL, OPTION_FLAG, &quiet, "show no progress"}),
     .run = run_heads,

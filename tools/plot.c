@@ -1,14 +1,24 @@
 /* qkv plot: draws curves of training, as a picture or in the terminal. */
 #include "compare/run_set.h"
+#include "open_run.h"
 #include "text_notes.h"
 
 #include "draw/chart.h"
 #include "train/overfitting.h"
 
 #include "metrics/metric.h"
+#include "run/checkpoints.h"
 
-/* A recorded quantity: of training, or the score of the dev set by the metric `quantity - QUANTITY_SCORES`. */
-enum quantity { QUANTITY_LOSS, QUANTITY_LEARNING_RATE, QUANTITY_GRADIENT_NORM, QUANTITY_SCORES };
+/* A quantity: recorded in training; the score of the dev set by the metric `quantity - QUANTITY_SCORES`; or measured here in each
+ * snapshot. */
+enum quantity {
+    QUANTITY_LOSS,
+    QUANTITY_LEARNING_RATE,
+    QUANTITY_GRADIENT_NORM,
+    QUANTITY_SCORES,
+    QUANTITY_SNAPSHOTS = QUANTITY_SCORES + QKV_METRIC_COUNT,
+    QUANTITIES = QUANTITY_SNAPSHOTS + SNAPSHOT_QUANTITIES
+};
 
 enum curve_axis { CURVE_UPDATES, CURVE_TOKENS, CURVE_TIME };
 
@@ -26,6 +36,11 @@ static const struct qkv_log_place *record_at(const struct recorded_run *run, enu
                                              int64_t i, double *value)
 {
     const struct qkv_training_log *log = &run->log;
+    if (quantity >= QUANTITY_SNAPSHOTS) {
+        if (i >= run->snapshots) return NULL;
+        *value = run->snapshot[i].value[quantity - QUANTITY_SNAPSHOTS];
+        return &run->snapshot[i].place;
+    }
     if (i >= (quantity < QUANTITY_SCORES ? log->intervals : log->validations)) return NULL;
     if (quantity >= QUANTITY_SCORES) {
         *value = log->validation[i].score[quantity - QUANTITY_SCORES];
@@ -81,7 +96,7 @@ static void curve_read(struct run_set *set, int g, enum quantity quantity, enum 
     const struct run_group *group = &set->group[g];
     const struct recorded_run *first = &set->run[group->run[0]];
     const struct qkv_log_place *place;
-    int64_t most = first->log.intervals + first->log.validations, from[RUN_SET_MAX] = {0};
+    int64_t most = first->log.intervals + first->log.validations + first->snapshots, from[RUN_SET_MAX] = {0};
     double *memory = required(qkv_arena_allocate(&set->arena, (size_t)(5 * most + 1) * sizeof *memory)),
            unused;
     *curve = (struct curve){.update = memory, .x = memory + most, .y = memory + 2 * most};
@@ -143,7 +158,7 @@ static int64_t curve_overfits(const struct curve *train, const struct curve *dev
 }
 
 enum {
-    MAX_PANELS = QUANTITY_SCORES + QKV_METRIC_COUNT,
+    MAX_PANELS = QUANTITIES,
     COLUMNS = 3,     /* of panels in a picture */
     ROWS = 12,       /* of a chart in the terminal */
     WIDEST = 110,    /* columns of a chart in the terminal */
@@ -159,9 +174,16 @@ struct panel {
 };
 
 /* Describes panel `index`: first the loss, then the dev scores except loss and perplexity, which is exp(loss), then learning
- * rate and gradient norm. The label of a score is NULL. False after the last panel. */
+ * rate, gradient norm, and what is measured in snapshots. The label of a score is NULL. False after the last panel. */
 static bool find_panel(int64_t index, struct panel *panel)
 {
+    static const struct panel LAST[] = {
+        {QUANTITY_LEARNING_RATE, "learning_rate", "learning rate × 1000", 1000},
+        {QUANTITY_GRADIENT_NORM, "gradient_norm", "gradient norm, before clipping", 1},
+        {QUANTITY_SNAPSHOTS, "second_loss", "loss of what comes a second time, nats per token", 1},
+        {QUANTITY_SNAPSHOTS + 1, "prefix_matching", "prefix-matching score of the best head", 1},
+        {QUANTITY_SNAPSHOTS + 2, "previous_token", "previous-token score of the best head", 1},
+    };
     *panel = (struct panel){QUANTITY_LOSS, "loss", "loss, nats per target token", 1};
     if (index-- == 0) return true;
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
@@ -171,10 +193,9 @@ static bool find_panel(int64_t index, struct panel *panel)
             (struct panel){(enum quantity)(QUANTITY_SCORES + m), info->key, NULL, info->percent ? 100 : 1};
         if (index-- == 0) return true;
     }
-    *panel =
-        index ? (struct panel){QUANTITY_GRADIENT_NORM, "gradient_norm", "gradient norm, before clipping", 1}
-              : (struct panel){QUANTITY_LEARNING_RATE, "learning_rate", "learning rate × 1000", 1000};
-    return index < 2;
+    if (index >= (int64_t)(sizeof LAST / sizeof *LAST)) return false;
+    *panel = LAST[index];
+    return true;
 }
 
 static const char *panel_name(const void *context, int64_t index)
@@ -198,12 +219,13 @@ static enum curve_axis chosen_axis(void)
     return CURVE_UPDATES;
 }
 
-/* Whether --show names a panel. Without --show, a picture has all panels, the terminal only the loss and BLEU. */
-static bool is_shown(const char *name)
+/* Whether --show names a panel. Without --show, a picture has all recorded panels, the terminal only the loss and BLEU. */
+static bool is_shown(const struct panel *panel)
 {
     for (int i = 0; i < shown.count; i++)
-        if (!strcmp(shown.value[i], name)) return true;
-    return !shown.count && (output || !strcmp(name, "loss") || !strcmp(name, "bleu"));
+        if (!strcmp(shown.value[i], panel->name)) return true;
+    return !shown.count && ((output && panel->quantity < QUANTITY_SNAPSHOTS) ||
+                            !strcmp(panel->name, "loss") || !strcmp(panel->name, "bleu"));
 }
 
 /* ---- charts ---- */
@@ -250,7 +272,7 @@ static void add_group(struct plot *plot, int at, const struct panel *panel, int 
     read_scaled(plot, g, main, panel->scale, &curve);
     lines[g] = curve.line;
     lines[g].without_marks = main < QUANTITY_SCORES || curve.line.count > MAX_MARKED;
-    if (main >= QUANTITY_SCORES && curve.line.count) {
+    if (main >= QUANTITY_SCORES && main < QUANTITY_SNAPSHOTS && curve.line.count) {
         add_symbol(chart, plot->point[at], &curve, curve_best(&plot->set, g), g, CHART_STAR);
         plot->has_star = true;
     }
@@ -289,7 +311,7 @@ static void make_charts(struct plot *plot)
         int at = plot->charts, groups = plot->set.groups;
         struct chart *chart = &plot->chart[at];
         int64_t points = 0;
-        if (!is_shown(panel.name)) continue;
+        if (!is_shown(&panel)) continue;
         *chart = (struct chart){.lines = plot->line[at], .points = plot->point[at], .y_label = panel.y_label};
         chart->line_count = panel.quantity == QUANTITY_LOSS ? 2 * groups : groups;
         if (!chart->y_label) {
@@ -353,6 +375,60 @@ static enum qkv_status read_runs(struct run_set *set, int count, char **paths, s
     return QKV_OK;
 }
 
+/* Where the log was when a snapshot was made; 0 tokens and seconds before its first line. */
+static struct qkv_log_place place_of_snapshot(const struct qkv_training_log *log, int64_t update)
+{
+    struct qkv_log_place place = {0};
+    for (int64_t i = 0; i < log->intervals && log->interval[i].place.update <= (double)update; i++)
+        place = log->interval[i].place;
+    place.update = (double)update;
+    return place;
+}
+
+/* Measures how a language model reads what comes a second time, in each snapshot of its training. */
+static enum qkv_status measure_snapshots(struct recorded_run *recorded, struct qkv_run *run,
+                                         struct qkv_arena *arena, struct qkv_error *error)
+{
+    int64_t *updates, count;
+    double unused;
+    if (open_run(run, recorded->path, NULL, QKV_FLOAT32, NULL, error) ||
+        find_snapshots(run, &updates, &count, error))
+        return QKV_INVALID;
+    recorded->snapshot = required(qkv_arena_zeros(arena, count, sizeof *recorded->snapshot));
+    recorded->snapshots = count;
+    for (int64_t i = 0; i < count; i++) {
+        double *value = recorded->snapshot[i].value;
+        struct qkv_induction induction;
+        enum qkv_status status = qkv_snapshot_load(run, updates[i], &unused, error);
+        if (!status)
+            status = qkv_induction_measure(run, (struct qkv_repeats){0}, &run->arena, &induction, error);
+        if (status) return status;
+        recorded->snapshot[i].place = place_of_snapshot(&recorded->log, updates[i]);
+        value[0] = induction.second_loss;
+        for (int64_t h = 0; h < induction.count; h++) {
+            value[1] = fmax(value[1], induction.heads[h].prefix_matching);
+            value[2] = fmax(value[2], induction.heads[h].previous_token);
+        }
+    }
+    return QKV_OK;
+}
+
+/* Measures the snapshots of all runs if --show names a panel of these. */
+static enum qkv_status measure_all_snapshots(struct run_set *set, struct qkv_error *error)
+{
+    struct panel panel;
+    bool is_wanted = false;
+    for (int64_t i = 0; find_panel(i, &panel); i++)
+        is_wanted |= panel.quantity >= QUANTITY_SNAPSHOTS && is_shown(&panel);
+    for (int i = 0; is_wanted && i < set->runs; i++) {
+        struct qkv_run run = {0};
+        enum qkv_status status = measure_snapshots(&set->run[i], &run, &set->arena, error);
+        qkv_run_release(&run);
+        if (status) return status;
+    }
+    return QKV_OK;
+}
+
 static enum qkv_status print_charts(const struct plot *plot, struct qkv_error *error)
 {
     struct bytes out = {0};
@@ -369,6 +445,7 @@ static enum qkv_status draw(struct plot *plot, int count, char **paths, struct q
 {
     if (read_runs(&plot->set, count, paths, error)) return QKV_INVALID;
     if (!plot->set.runs) return qkv_error_set(error, "there is nothing to plot");
+    if (measure_all_snapshots(&plot->set, error)) return QKV_INVALID;
     plot->axis = chosen_axis();
     run_set_group(&plot->set);
     make_charts(plot);
@@ -401,18 +478,23 @@ const struct command command_plot = {
         "A star marks the best validation by training.early_stopping_metric. A ring marks where overfitting "
         "begins: the lowest loss of data.dev, if three later validations in a row are well above it while "
         "the loss of training has fallen. Without -o it draws in the terminal, in ASCII where the locale is "
-        "not UTF-8.\n",
+        "not UTF-8.\n\n"
+        "second_loss, prefix_matching and previous_token are drawn only where --show names them, for "
+        "language "
+        "models: what `qkv heads` measures on random sequences that come twice, here in each snapshot of the "
+        "training (training.snapshots), and of the scores the greatest of all heads.\n",
     .examples = "  qkv plot runs/toy_en_es\n"
                 "  qkv plot runs/a runs/b --x time -o curves.svg\n"
-                "  qkv plot runs/a runs/b --show loss,gradient_norm\n",
+                "  qkv plot runs/a runs/b --show loss,gradient_norm\n"
+                "  qkv plot runs/induction --show second_loss,prefix_matching,previous_token\n",
     .operands = OPERANDS({"RUN", VALUE_RUN, "a run folder", .repeated = true}),
     .options = OPTIONS(
         {"output", 'o', "FILE", OPTION_TEXT, &output, "write a picture (.svg .png)", .completes = VALUE_FILE},
         {"x", 'x', "AXIS", OPTION_CHOICE, &axis_option,
          "what the curves run over: {choices} (default: updates)", .choices = axis_name},
         {"show", 0, "NAMES", OPTION_LIST, &shown,
-         "charts, with commas between: {choices} (default: all in a picture, loss and bleu in the "
-         "terminal)",
+         "charts, with commas between: {choices} (default: all that are recorded in a picture, loss and bleu "
+         "in the terminal)",
          .choices = panel_name}),
     .run = run_plot,
 };

@@ -35,6 +35,11 @@ static void solve_copy(int64_t count, struct sequence_element *elements)
     (void)count, (void)elements;
 }
 
+static void solve_induction(int64_t count, struct sequence_element *elements)
+{
+    (void)count, (void)elements;
+}
+
 static void solve_reverse(int64_t count, struct sequence_element *elements)
 {
     for (int64_t i = 0; i < count / 2; i++) {
@@ -93,19 +98,22 @@ enum qkv_status sequences_next(struct sequences *sequences, enum split split, st
                                struct qkv_error *error)
 {
     const struct sequence_request *request = sequences->request;
+    bool repeats = request->task == SEQUENCE_TASK_induction;
     int64_t longest = split == TRAIN ? request->longest : request->longest_test;
     bool is_first = (split == TRAIN) != request->request.stream; /* later splits leave out its sources */
     int64_t length = request->shortest + dice_below(dice, longest - request->shortest + 1);
+    int64_t again = repeats ? 2 + dice_below(dice, length / 2 - 1) : length;
+    int64_t drawn = repeats ? length - again : length;
     *known = true;
     for (int attempt = 0; *known && attempt < MAX_ATTEMPTS; attempt++) {
-        draw(sequences, dice, length);
-        write_text(sequences, length, sequences->source);
+        draw(sequences, dice, drawn);
+        write_text(sequences, drawn, sequences->source);
         *known = !is_first && qkv_types_find(&sequences->drawn, sequences->source) >= 0;
     }
     if (is_first && qkv_types_add(&sequences->drawn, sequences->source, 1) < 0) return qkv_no_memory(error);
-    solve[request->task](length, sequences->elements);
-    write_text(sequences, length, sequences->target);
-    write_links(sequences, length, sequences->links);
+    solve[request->task](drawn, sequences->elements);
+    write_text(sequences, again, sequences->target);
+    write_links(sequences, again, sequences->links);
     return QKV_OK;
 }
 
@@ -124,15 +132,17 @@ void sequences_release(struct sequences *sequences)
 /* The files of a data set; train has no links. */
 enum { DEV_LINKS = SPLITS, TEST_LINKS, FILES };
 
-static const char *const NAMES[FILES] = {"train.tsv", "dev.tsv", "test.tsv", "dev.align", "test.align"};
+static const char *const NAMES[FILES] = {"train.tsv", "dev.tsv", "test.tsv", "dev.align", "test.align"},
+                         *const TEXTS[SPLITS] = {"train.txt", "dev.txt", "test.txt"};
 
 static enum qkv_status write_split(struct sequences *sequences, enum split split,
                                    const struct dataset_files *files, int64_t *repeated,
                                    struct qkv_error *error)
 {
     const struct qkv_file_writer *writer = &files->writer[split];
+    bool is_text = sequences->request->task == SEQUENCE_TASK_induction;
     const struct qkv_file_writer *links =
-        split == TRAIN ? NULL : &files->writer[split == DEV ? DEV_LINKS : TEST_LINKS];
+        split == TRAIN || is_text ? NULL : &files->writer[split == DEV ? DEV_LINKS : TEST_LINKS];
     const struct dataset_request *request = &sequences->request->request;
     struct dice dice = sequences_dice(sequences, split);
     struct qkv_error inner;
@@ -141,7 +151,7 @@ static enum qkv_status write_split(struct sequences *sequences, enum split split
         if (sequences_next(sequences, split, &dice, &known, &inner))
             return qkv_error_set(error, "%s: %s", request->folder, inner.message);
         *repeated += known;
-        fprintf(writer->file, "%s\t%s\n", sequences->source, sequences->target);
+        fprintf(writer->file, is_text ? "%s %s\n" : "%s\t%s\n", sequences->source, sequences->target);
         if (links) fprintf(links->file, "%s\n", sequences->links);
         if (dataset_line_check(writer, error) || (links && dataset_line_check(links, error)))
             return QKV_INVALID;
@@ -169,7 +179,10 @@ enum qkv_status sequences_generate(const struct sequence_request *request, int64
                                    struct qkv_error *error)
 {
     struct dataset_files files;
+    bool is_text = request->task == SEQUENCE_TASK_induction;
     for (int split = 0; split < SPLITS; split++) repeated[split] = 0;
-    if (dataset_files_begin(&files, &request->request, NAMES, FILES, error)) return QKV_INVALID;
+    if (dataset_files_begin(&files, &request->request, is_text ? TEXTS : NAMES, is_text ? SPLITS : FILES,
+                            error))
+        return QKV_INVALID;
     return dataset_files_end(&files, write_all(request, &files, repeated, error), error);
 }

@@ -15,9 +15,10 @@ enum sequence_task {
 struct sequence_request {
     struct dataset_request request;
     enum sequence_task task;
-    int64_t symbols;           /* the numbers are 0 .. symbols-1 */
-    int64_t shortest, longest; /* numbers of a line of train; all lengths are equally likely */
-    int64_t longest_test;      /* the longest line of dev and test */
+    int64_t symbols; /* the numbers are 0 .. symbols-1 */
+    int64_t shortest,
+        longest; /* numbers of a line of train, of induction from 4; all lengths are equally likely */
+    int64_t longest_test; /* the longest line of dev and test */
 };
 
 /* A number, and its place in the source, from 0. */
@@ -48,7 +49,8 @@ enum qkv_status sequences_next(struct sequences *sequences, enum split split, st
                                struct qkv_error *error);
 void sequences_release(struct sequences *sequences);
 
-/* Writes train.tsv, dev.tsv and test.tsv, and the links of dev and test (dev.align, test.align). `repeated` counts the
+/* Writes train.tsv, dev.tsv and test.tsv, and the links of dev and test (dev.align, test.align); of induction, train.txt,
+ * dev.txt and test.txt, whose lines have the source and then the target, the first numbers of the source. `repeated` counts the
  * lines of dev and test whose source is also in train, because train has (almost) all sequences of a short length; with
  * request.stream, the lines of train whose source is in dev or test. */
 enum qkv_status sequences_generate(const struct sequence_request *request, int64_t repeated[SPLITS],

@@ -28,6 +28,8 @@ Test(generate_errors, of_usage)
                  "--symbols is 0, but must lie between 1 and 1000000000");
     expect_error(run("qkv generate sort -o '%s' --lexicon '%s'", folder, LEXICON),
                  "--lexicon is for en_es only");
+    expect_error(run("qkv generate induction -o '%s' --shortest 3", folder),
+                 "--shortest is 3, but a line of induction has at least 4 numbers");
     cr_assert_eq(names_in(folder), 0);
     cr_assert_eq(run("qkv generate --help").exit_code, 0);
 }
@@ -116,7 +118,7 @@ Test(generate_errors, of_lengths_that_no_sentence_has)
     expect_error(run("qkv generate en_es -o '%s/out' --shortest 15", folder),
                  "--longest is 14 and --longest-test 14, but must be at least --shortest (15)");
     expect_error(run("qkv generate en_es -o '%s/out' --symbols 9", folder),
-                 "--symbols is for copy, reverse and sort only");
+                 "--symbols is for sequences of numbers only");
     cr_assert_eq(names_in(folder), 0);
 }
 

@@ -1,4 +1,4 @@
-/* qkv generate copy, reverse and sort: what is made is solved, and its links say where each number went. */
+/* qkv generate copy, reverse, sort and induction: what is made is solved, and its links say where each number went. */
 #include "support.h"
 
 enum { CAPACITY = 64 };
@@ -119,4 +119,29 @@ Test(sequences, of_dev_and_test_are_in_train_only_when_train_has_all)
                      "train  300 lines of 1 to 2 numbers\n"
                      "dev    5 lines of 1 to 2 numbers; 5 of them, too short to be new, are in train too\n"
                      "test   6 lines of 1 to 2 numbers; 6 of them, too short to be new, are in train too\n");
+}
+
+/* The last numbers of each line, 2 to half of them, are its first ones. */
+Test(sequences, of_induction_end_as_they_begin)
+{
+    const char *folder = scratch("induction");
+    char *save = NULL;
+    int seen[13] = {0}, lines = 0, different = 0;
+    generate("induction --symbols 1000 --train 2000 --dev 50 --test 60 --shortest 4 --longest 12", folder);
+    cr_expect_str_eq(run_ok("cd '%s' && wc -l *.txt | tr -s ' '", folder),
+                     " 50 dev.txt\n 60 test.txt\n 2000 train.txt\n 2110 total\n");
+    cr_assert_eq(run("ls '%s' | wc -l | grep -qx 3", folder).exit_code, 0);
+    char *text = read_file(format("%s/train.txt", folder), NULL);
+    for (char *row = strtok_r(text, "\n", &save); row; row = strtok_r(NULL, "\n", &save), lines++) {
+        long numbers[CAPACITY];
+        int count = read_numbers(row, numbers), again = count / 2;
+        while (again && memcmp(numbers, numbers + count - again, (size_t)again * sizeof *numbers) != 0)
+            again--;
+        cr_assert(count >= 4 && count <= 12 && again >= 2, "%s", row);
+        seen[count]++;
+        different += again < count / 2;
+    }
+    for (int i = 4; i <= 12; i++) cr_expect(seen[i] > 150 && seen[i] < 300, "%d lines of %d", seen[i], i);
+    cr_expect(lines == 2000 && different > 800, "the length of what comes again varies");
+    generate("induction --train 5 --dev 3 --test 3 --stream", scratch("streamed"));
 }

@@ -346,3 +346,31 @@ Test(heads, silent_heads_stay_silent)
     qkv_measured_heads_release(&heads);
     close_fixture(&f);
 }
+
+/* ---- induction ---- */
+
+Test(heads, induction_scores_of_maps_are_known)
+{
+    static const int32_t READ[] = {1, 5, 6, 7, 5, 6, 7}, EQUAL[] = {1, 5, 5, 5, 5};
+    double weights[7 * 7] = {0};
+    static const double OF_EQUAL[] = {1, 0, 0,  0,  0,  .5, .5, 0,  0,  0,  .2, .2, .6,
+                                      0, 0, .2, .4, .3, .1, 0,  .1, .2, .3, .3, .1};
+    const struct qkv_attention_map
+        map = {.kind = QKV_ATTENTION_DECODER, .rows = 7, .columns = 7, .weights = weights},
+        equal = {.kind = QKV_ATTENTION_DECODER, .rows = 5, .columns = 5, .weights = OF_EQUAL};
+    weights[1 * 7 + 0] = 1;  /* the first token has none before it */
+    weights[2 * 7 + 1] = .5; /* the token before */
+    weights[3 * 7 + 2] = 1;
+    weights[4 * 7 + 3] = .1;
+    weights[4 * 7 + 2] = .9; /* what follows the first 5 */
+    weights[5 * 7 + 3] = .6;
+    weights[6 * 7 + 4] = .3;
+    weights[6 * 7 + 3] = .7; /* the first 7 itself */
+    struct qkv_induction_scores scores = qkv_induction_scores(&map, READ);
+    cr_expect_float_eq(scores.prefix_matching, (.9 + .6 + .3) / 3, 1e-12, "%g", scores.prefix_matching);
+    cr_expect_float_eq(scores.previous_token, (.5 + 1 + .1) / 5, 1e-12, "%g", scores.previous_token);
+    scores = qkv_induction_scores(&equal, EQUAL); /* every token but the first follows one like it */
+    cr_expect_float_eq(scores.prefix_matching, (.3 + .1 + .3 + .3 + .1) / 2, 1e-12, "%g",
+                       scores.prefix_matching);
+    cr_expect_float_eq(scores.previous_token, (.2 + .3 + .3) / 3, 1e-12, "%g", scores.previous_token);
+}

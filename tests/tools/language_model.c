@@ -364,6 +364,51 @@ Test(language_model, heads_are_measured_on_a_text)
     cr_assert_eq(run("qkv heads run part.txt --beam 2").exit_code, 2);
 }
 
+/* The greatest value of a measure of all heads. */
+static double best(const cJSON *root, const char *name)
+{
+    double value = 0;
+    for (const cJSON *head = cJSON_GetObjectItem(root, "heads")->child; head; head = head->next)
+        value = fmax(value, cJSON_GetObjectItem(head, name)->valuedouble);
+    return value;
+}
+
+Test(language_model, repeats_are_measured_in_heads_and_drawn_over_training)
+{
+    enter_text("repeats");
+    run_ok("sed -i 's/num_layers: 1/num_layers: 2/' c.yaml && head -9 text.txt >part.txt");
+    run_ok("qkv train c.yaml -q -s training.snapshots=3");
+    cJSON *root RELEASED(free_json) = cJSON_Parse(run_ok("qkv heads run part.txt -f json"));
+    cr_expect_eq(cJSON_GetObjectItem(root, "repeat")->valuedouble, 7, "15 characters of context are 7 twice");
+    cr_expect_eq(cJSON_GetObjectItem(root, "sequences")->valuedouble, 20);
+    double loss = cJSON_GetObjectItem(root, "second_loss")->valuedouble;
+    const cJSON *head = cJSON_GetObjectItem(root, "heads")->child;
+    cJSON *silent RELEASED(free_json) = cJSON_Parse(run_ok("qkv heads run part.txt -f json --repeat 7"));
+    cr_expect_eq(cJSON_GetObjectItem(silent, "second_loss")->valuedouble, loss, "7 is the default");
+    cr_expect_neq(cJSON_GetObjectItem(head, "second_loss")->valuedouble, 0);
+    cr_expect_neq(cJSON_GetObjectItem(head, "best_matching")->valuedouble, best(root, "prefix_matching"));
+    for (; head; head = head->next) {
+        double matching = cJSON_GetObjectItem(head, "prefix_matching")->valuedouble;
+        cr_expect(matching > 0 && matching < 1);
+        if (cJSON_GetObjectItem(head, "layer")->valuedouble > 1) /* no head comes after it */
+            cr_expect_float_eq(cJSON_GetObjectItem(head, "best_matching")->valuedouble,
+                               best(root, "prefix_matching"), 1e-12);
+    }
+    const char *text = run_ok("qkv heads run part.txt -q --repeat 5 --sequences 3");
+    cr_expect_not_null(strstr(text, "\nOn 3 random sequences of 5 tokens that come twice: loss "), "%s",
+                       text);
+    cr_expect_not_null(strstr(text, "\nhead         matching previous 2nd loss   best\ndecoder.1.1 "), "%s",
+                       text);
+    cr_assert(fails(run("qkv heads run part.txt --repeat 32"), 2,
+                    "run: a random sequence of 32 tokens cannot come twice: the model has 64 positions"));
+    run_ok("qkv plot run --show second_loss,prefix_matching,previous_token -o p.svg && "
+           "grep -q 'prefix-matching score of the best head' p.svg");
+    text = run_ok("qkv plot run --x time --show second_loss");
+    cr_expect_not_null(strstr(text, "loss of what comes a second time"), "%s", text);
+    run_ok("rm run/snapshot*");
+    cr_assert(fails(run("qkv plot run --show second_loss"), 2, "has no snapshots of its training"));
+}
+
 Test(language_model, film_and_explain_show_its_own_attention)
 {
     enter_text("film");

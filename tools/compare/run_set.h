@@ -6,10 +6,20 @@
 
 enum { RUN_SET_MAX = 64 };
 
+enum { SNAPSHOT_QUANTITIES = 3 };
+
+/* What `qkv plot` measures in a snapshot of a language model. */
+struct measured_snapshot {
+    struct qkv_log_place place;
+    double value[SNAPSHOT_QUANTITIES];
+};
+
 struct recorded_run {
     const char *path; /* of the folder */
     struct qkv_config config;
     struct qkv_training_log log;
+    struct measured_snapshot *snapshot; /* [snapshots], in the arena of the set; NULL: not measured */
+    int64_t snapshots;
     int group;
 };
 

@@ -13,3 +13,7 @@ enum qkv_status open_run(struct qkv_run *run, const char *path, const char *chec
 /* Refuses what a language model has not: options of translations, and links to source words (NULL: none). */
 enum qkv_status refuse_translation(const struct command *command, const char *run, const char *links,
                                    struct qkv_error *error);
+
+/* Finds the updates of the snapshots of a run, ascending, in its arena. Fails where there are fewer than two. */
+enum qkv_status find_snapshots(struct qkv_run *run, int64_t **updates, int64_t *count,
+                               struct qkv_error *error);

@@ -429,6 +429,32 @@ static enum qkv_status measure_ablation(struct measuring *m, struct qkv_error *e
     return status;
 }
 
+/* ---- induction ---- */
+
+static enum qkv_status measure_induction(struct measuring *m, struct qkv_error *error)
+{
+    const struct qkv_run *run = m->run;
+    struct qkv_induction *all = &m->measured->induction, silent;
+    enum qkv_status status = qkv_induction_measure(run, m->options->repeats, &m->arena, all, error);
+    for (int64_t i = 0; i < m->measured->count && !status; i++) {
+        struct qkv_measured_head *head = &m->measured->heads[i];
+        bool was_ablated = qkv_model_is_ablated(run->model, head->head);
+        qkv_model_ablate(run->model, head->head, true);
+        status = qkv_induction_measure(run, all->repeats, &m->arena, &silent, error);
+        qkv_model_ablate(run->model, head->head, was_ablated);
+        if (status) break;
+        head->value[QKV_HEAD_PREFIX_MATCHING] = all->heads[i].prefix_matching;
+        head->value[QKV_HEAD_PREVIOUS_TOKEN] = all->heads[i].previous_token;
+        head->value[QKV_HEAD_SECOND_LOSS] = silent.second_loss - all->second_loss;
+        head->value[QKV_HEAD_BEST_MATCHING] = 0;
+        for (int64_t k = 0; k < silent.count; k++)
+            head->value[QKV_HEAD_BEST_MATCHING] =
+                fmax(head->value[QKV_HEAD_BEST_MATCHING], silent.heads[k].prefix_matching);
+    }
+    all->heads = NULL; /* the arena ends with the measuring */
+    return status;
+}
+
 /* ---- all ---- */
 
 static enum qkv_status measure(struct measuring *m, struct qkv_error *error)
@@ -450,7 +476,7 @@ static enum qkv_status measure(struct measuring *m, struct qkv_error *error)
     if (status) return status;
     for (int64_t i = 0; i < measured->count; i++)
         finish(&m->sums[i], measured->tokens, measured->heads[i].value);
-    return QKV_OK;
+    return m->run->sides.has_source ? QKV_OK : measure_induction(m, error);
 }
 
 enum qkv_status qkv_heads_measure(struct qkv_run *run, const struct qkv_corpus *corpus,

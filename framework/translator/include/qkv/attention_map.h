@@ -381,6 +381,43 @@ struct qkv_head_measure_info {
 /* NULL for an unknown measure. */
 QKV_API const struct qkv_head_measure_info *qkv_head_measure_info(enum qkv_head_measure measure);
 
+/* ---- induction: how a language model reads random sequences of tokens that come twice (Olsson et al. 2022) ---- */
+
+/* Which sequences: tokens of a sequence, from 2, and the number of sequences. 0: 25 tokens, or as many as fit twice in the
+ * texts that the model was trained for; 20 sequences. All types of the vocabulary are equally likely; the same numbers
+ * choose the same sequences. */
+struct qkv_repeats {
+    int64_t length, count;
+};
+
+struct qkv_induction_scores {
+    /* Mean, over the tokens of the second repetition, of the weight on all tokens that follow an earlier occurrence of the token
+     * that is read */
+    double prefix_matching;
+    double previous_token; /* mean weight on the token before, over all tokens but the first */
+};
+
+/* The scores of a head from its map, where the text is a sequence twice, with one token before both: read [map->rows]. */
+QKV_API struct qkv_induction_scores qkv_induction_scores(const struct qkv_attention_map *map,
+                                                         const int32_t *read);
+
+struct qkv_induction {
+    struct qkv_repeats repeats; /* without 0 */
+    /* Mean losses of the tokens of both repetitions, nats; of the second one without its first token, which nothing announces */
+    double first_loss, second_loss;
+    struct qkv_induction_scores
+        *heads; /* [count], in the order of qkv_model_head; means over the sequences */
+    int64_t count;
+};
+
+/* Measures a language model with its present parameters, and without its ablated heads; induction->heads lives in the arena.
+ * Fails for a run that has a source or no attention, where the model has too few positions, and when memory runs out. */
+QKV_API enum qkv_status qkv_induction_measure(const struct qkv_run *run, struct qkv_repeats repeats,
+                                              struct qkv_arena *arena, struct qkv_induction *induction,
+                                              struct qkv_error *error);
+
+/* ---- measuring all heads ---- */
+
 struct qkv_measured_head {
     struct qkv_head head;
     double value[QKV_HEAD_MEASURES]; /* NaN: not measured, or there is nothing to measure */
@@ -393,6 +430,8 @@ struct qkv_measured_heads {
     int64_t sentences, tokens; /* target tokens with </s> */
     int64_t missing;           /* sentences without gold links in the file */
     double loss, bleu;         /* with all heads; bleu is NaN without translations */
+    struct qkv_induction
+        induction; /* with all heads, of a language model; `heads` is NULL: the measures have the scores */
 };
 
 struct qkv_heads_options {
@@ -401,6 +440,7 @@ struct qkv_heads_options {
     enum qkv_links_from links_from; /* the number of the first word */
     bool norms; /* use weights times norms of values, each row divided by its sum, instead of weights */
     bool no_translation;               /* do not measure BLEU, which takes most of the time */
+    struct qkv_repeats repeats;        /* of a language model */
     struct qkv_testing_config testing; /* batch size and search of translations */
     struct qkv_workers *workers;       /* NULL: the calling thread alone */
     /* Called after each of `total` parts of the work, on the calling thread; NULL: not called. */
