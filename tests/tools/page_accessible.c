@@ -105,7 +105,7 @@ PageTest(page_accessible, keys_tab_goes_through_the_page_in_order)
 {
     open_keys("s=a+b&head=cross-1-1");
     const char *stops = "";
-    for (int i = 0; i < 45; i++) {
+    for (int i = 0; i < 47; i++) {
         press("Tab");
         EXPECT_TRUE("document.activeElement.matches(':focus-visible')");
         stops = format("%s%s%s", stops, i ? ", " : "", value_of("focused()"));
@@ -117,7 +117,8 @@ PageTest(page_accessible, keys_tab_goes_through_the_page_in_order)
                "temperature, summary of heads, order, silence-all-cross, head-cross-1-1, "
                "silence-all-decoder, silence-all-encoder, summary of effects, button of effects-rows, "
                "button of effects-rows, button of effects-rows, button of effects-rows, "
-               "button of effects-rows, button of effects-rows, summary of steps, summary of train, "
+               "button of effects-rows, button of effects-rows, summary of whole, part-encoder-embeddings, "
+               "summary of steps, summary of train, "
                "train-task, train-seed, train-rate, train-go, train-again, train-pairs, train-sentence");
 }
 

@@ -206,6 +206,28 @@ PageTest(page_steps, close_the_sum)
     EXPECT_TRUE("state.walk !== null");
 }
 
+/* The parts of the model have areas as their parameters have numbers, and lead to their steps. */
+PageTest(page_steps, the_whole_model_leads_to_its_parts)
+{
+    opened("");
+    EXPECT_VALUE("count('#whole .part')", "10");
+    EXPECT_VALUE("[...document.querySelectorAll('.part .shape')].reduce((sum, { textContent }) => sum + "
+                 "Number(textContent.replaceAll(',', '')), 0)",
+                 value_of("run.summary.match(/([0-9]+) parameters/)[1]"));
+    EXPECT_VALUE(
+        "new Set([...document.querySelectorAll('.part')].map(part => (part.firstChild.offsetWidth ** 2 / "
+        "Number(part.querySelector('.shape').textContent.replaceAll(',', '')) * 20).toFixed())).size < 4",
+        "true");
+    static const char *const parts[][3] = {{"encoder-1-self", "encoder-1-1", "queries"},
+                                           {"decoder-1-feed_forward", "cross-1-1", "activated"},
+                                           {"decoder-output", "cross-1-1", "logits"}};
+    for (int i = 0; i < 3; i++) {
+        click("part-%s", parts[i][0]);
+        wait_until("isSettled() && state.walk && state.head === '%s'", parts[i][1]);
+        EXPECT_TRUE(format("at('step-%s').checkVisibility()", parts[i][2]));
+    }
+}
+
 /* ---- the lesson ---- */
 
 static void open_lesson(const char *fragment)
