@@ -214,10 +214,10 @@ PageTest(page_steps, the_whole_model_leads_to_its_parts)
     EXPECT_VALUE("[...document.querySelectorAll('.part .shape')].reduce((sum, { textContent }) => sum + "
                  "Number(textContent.replaceAll(',', '')), 0)",
                  value_of("run.summary.match(/([0-9]+) parameters/)[1]"));
-    EXPECT_VALUE(
-        "new Set([...document.querySelectorAll('.part')].map(part => (part.firstChild.offsetWidth ** 2 / "
-        "Number(part.querySelector('.shape').textContent.replaceAll(',', '')) * 20).toFixed())).size < 4",
-        "true");
+    EXPECT_TRUE("(ratios => Math.max(...ratios) < 1.05 * "
+                "Math.min(...ratios))([...document.querySelectorAll('.part')].map(part => "
+                "part.firstChild.getBoundingClientRect().width ** 2 / "
+                "Number(part.querySelector('.shape').textContent.replaceAll(',', ''))))");
     static const char *const parts[][3] = {{"encoder-1-self", "encoder-1-1", "queries"},
                                            {"decoder-1-feed_forward", "cross-1-1", "activated"},
                                            {"decoder-output", "cross-1-1", "logits"}};
