@@ -437,3 +437,65 @@ Test(attribution, each_method_fills_rows_that_sum_to_1)
     struct qkv_attention_report report;
     cr_expect_eq(qkv_attribute(subject.collector, &WITH_PROBABILITIES, &none, &report, &error), QKV_INVALID);
 }
+
+Test(attribution, the_lens_ends_in_the_prediction)
+{
+    struct qkv_attention_report report;
+    struct lens lens;
+    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    expect_done(qkv_lens_look(subject.collector, &WITH_PROBABILITIES, 2, &report, &lens, &error));
+    cr_assert(lens.layers == 1 && lens.steps == T);
+    for (int t = 0; t < T; t++) {
+        cr_expect_float_eq(lens.probability[t], report.next_probability[t], 1e-14);
+        cr_expect_geq(lens.best_probability[2 * t], lens.best_probability[2 * t + 1]);
+        cr_expect_geq(lens.best_probability[2 * t], lens.probability[t]);
+    }
+}
+
+/* The matrix of the explanation with this name, [rows, columns]. */
+static const double *matrix_of(const struct qkv_explanation *explanation, const char *name, int64_t rows,
+                               int64_t columns)
+{
+    for (int64_t i = 0; i < explanation->step_count; i++) {
+        const struct qkv_step *step = &explanation->steps[i];
+        if (strcmp(step->name, name) != 0) continue;
+        cr_assert(step->rows == rows && step->columns == columns, "%s", name);
+        return step->values;
+    }
+    cr_assert_fail("there is no matrix %s", name);
+    return NULL;
+}
+
+Test(attribution, patching_all_of_a_state_gives_the_other_prediction)
+{
+    enum { STEP = 2 };
+    static const int32_t OTHER_IDS[] = {6, 5, 4, 3};
+    struct qkv_attention_pair other = WITH_PROBABILITIES;
+    struct qkv_attention_report report;
+    struct qkv_explanation patched;
+    double before[T], after[T];
+    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    other.source.ids = OTHER_IDS;
+    log_probabilities(&subject, &WITH_PROBABILITIES, before);
+    log_probabilities(&subject, &other, after);
+    expect_done(qkv_patch(subject.collector, &WITH_PROBABILITIES, &other, STEP, &report, &patched, &error));
+    /* The output depends on the last state alone; the encoder's middle words are the same in both. */
+    const double *states = matrix_of(&patched, "decoder_states", 1, STEP + 1),
+                 *source = matrix_of(&patched, "encoder_states", 2, S);
+    cr_expect_float_eq(states[STEP], exp(after[STEP]) - exp(before[STEP]), 1e-14);
+    cr_expect_gt(fabs(states[STEP]), 1e-6);
+    for (int i = 0; i < STEP; i++) cr_expect_eq(states[i], 0.0);
+    cr_expect_gt(fabs(source[0]), 1e-6);
+    const double *heads = matrix_of(&patched, "cross_heads", 1, HEADS);
+    cr_expect(fabs(heads[0]) > 1e-9 && fabs(heads[1]) > 1e-9 && heads[0] != heads[1]);
+    matrix_of(&patched, "encoder_heads", 2, HEADS);
+    /* By its own numbers, nothing changes. */
+    expect_done(qkv_patch(subject.collector, &WITH_PROBABILITIES, &WITH_PROBABILITIES, STEP, &report,
+                          &patched, &error));
+    const double *own = matrix_of(&patched, "encoder_states", 2, S);
+    for (int i = 0; i < 2 * S; i++) cr_expect_eq(own[i], 0.0);
+    other.source.length = 3;
+    cr_expect_eq(qkv_patch(subject.collector, &WITH_PROBABILITIES, &other, STEP, &report, &patched, &error),
+                 QKV_INVALID);
+    cr_expect(strstr(error.message, "the other sentence has 3 tokens, but the sentence has 4"));
+}

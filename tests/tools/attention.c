@@ -365,6 +365,24 @@ Test(attention, attribute_shows_shares_in_formats_for_people)
     run_ok("qkv attribute run 'one two three' -m integrated --steps 4 -o a.svg && grep -q '<svg' a.svg");
 }
 
+Test(attention, attribute_looks_into_layers)
+{
+    const cJSON *lens = json_by("qkv attribute run 'one two three' --lens -f json"),
+                *maps = attribution_of("");
+    int steps = json_size(maps, "target_output");
+    cr_assert(json_size(lens, "layers") == 1 && json_size(lens, "layers.0") == steps);
+    for (int t = 0; t < steps; t++)
+        cr_expect_float_eq(json_number(lens, format("layers.0.%d.probability", t)),
+                           json_number(maps, format("next_probability.%d", t)), 1e-6);
+    cr_expect(strstr(run_ok("qkv attribute run 'one two three' --lens -q"), "layer 1"));
+    const char *text = run_ok("qkv attribute run 'one two three' -t 'uno dos tres' --word dos --patch-from "
+                              "'one one three'");
+    cr_expect(strstr(text, "The probability of dos as token 2 is"), "%s", text);
+    const cJSON *by_number =
+        json_by("qkv attribute run 'one two three' --word 2 --patch-from 'one one three' -f json");
+    cr_expect_eq(json_size(by_number, "walks.0.steps"), 5);
+}
+
 Test(attention, attribute_refuses)
 {
     static const struct {
@@ -375,6 +393,11 @@ Test(attention, attribute_refuses)
         {"-m attractive", "attractive"},
         {"--versus random -f json", "--versus is for formats that people look at"},
         {"-m gradient --precision int8", "int8"},
+        {"--lens --patch-from 'two one'", "give one of them"},
+        {"--lens -f svg", "--lens is written as text or json"},
+        {"--word dos", "--word is for --patch-from"},
+        {"--patch-from 'two one'", "the other sentence has 2 tokens, but the sentence has 3"},
+        {"--patch-from 'two one two' --word none", "must be a word of the output"},
     };
     for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++) {
         const struct outcome outcome = run("qkv attribute run 'one two three' %s", REFUSED[i].arguments);

@@ -3,14 +3,20 @@
 #include "search_options.h"
 #include "sentence_pair.h"
 
+#include "data/tokenizer.h"
+#include "draw/text.h"
 #include "qkv/attention_map.h"
+#include "report/attribution.h"
+#include "report/explanation.h"
+#include "report/json_text.h"
 
 /* The options as they are given. */
 static struct sentence_pair_options pair_options;
 static struct output_options output_options;
 static const char *method, *layer, *head;
 static int64_t steps;
-static bool words;
+static bool words, lens;
+static const char *patch_from, *word;
 
 static NAME_LISTER(method_name, index < QKV_ATTRIBUTION_METHODS
                                     ? qkv_attribution_method_info((enum qkv_attribution_method)index)->name
@@ -27,14 +33,8 @@ struct attributor {
 static enum qkv_status attribute(struct attributor *a, bool untrained, struct qkv_attention_report *report,
                                  struct qkv_error *error)
 {
-    const struct qkv_model *model = a->pair.run.model;
-    if (untrained && !a->untrained && !(a->untrained = sentence_pair_untrained(&a->pair, error)))
-        return QKV_INVALID;
-    struct qkv_attention_collector **collector = &a->collector[untrained];
-    if (!*collector) *collector = qkv_attention_collector_new(untrained ? a->untrained : model, error);
-    if (!*collector) return QKV_INVALID;
-    a->pair.pair.vocabulary = &a->pair.run.target;
-    enum qkv_status status = qkv_attribute(*collector, &a->pair.pair, &a->options, report, error);
+    enum qkv_status status =
+        qkv_attribute(a->collector[untrained], &a->pair.pair, &a->options, report, error);
     if (status || !words) return status;
     return qkv_attention_merge_words(report, a->pair.words, &a->pair.arena, report, error);
 }
@@ -46,7 +46,9 @@ static enum qkv_status add_untrained(struct attributor *a, struct qkv_attention_
     struct qkv_attention_report random;
     int64_t count = report->map_count;
     struct qkv_attention_map *maps = required(qkv_arena_array(&a->pair.arena, 2 * count, sizeof *maps));
-    if (attribute(a, true, &random, error)) return QKV_INVALID;
+    if (!a->untrained) a->untrained = sentence_pair_untrained(&a->pair, error);
+    if (a->untrained && !a->collector[1]) a->collector[1] = qkv_attention_collector_new(a->untrained, error);
+    if (!a->collector[1] || attribute(a, true, &random, error)) return QKV_INVALID;
     for (int64_t i = 0; i < 2 * count; i++) {
         maps[i] = i % 2 ? report->maps[i / 2] : random.maps[i / 2];
         maps[i].label_prefix = i % 2 ? "learned" : "random";
@@ -56,12 +58,141 @@ static enum qkv_status add_untrained(struct attributor *a, struct qkv_attention_
     return QKV_OK;
 }
 
+/* ---- the logit lens ---- */
+
+enum { TOP = 3 }; /* words that are shown of each layer */
+
+static const char *best_token(struct attributor *a, const struct lens *seen, int64_t at)
+{
+    const char *token = qkv_vocabulary_token(&a->pair.run.target, seen->best[at]);
+    return required((void *)qkv_token_shown(token, &a->pair.arena));
+}
+
+static const char *shown(struct attributor *a, const char *token)
+{
+    return required((void *)qkv_display_line(&a->pair.arena, token));
+}
+
+static void write_lens_text(struct attributor *a, const struct qkv_attention_report *report,
+                            const struct lens *seen, struct bytes *out)
+{
+    qkv_bytes_format(
+        out,
+        "%s\n\nwhat each layer of the decoder would predict: the probability of the word that is "
+        "there, and the most probable words\n",
+        sentence_pair_title(&a->pair));
+    for (int64_t t = 0; t < seen->steps; t++) {
+        qkv_bytes_text(out, "\n");
+        qkv_bytes_text(out, shown(a, report->target_output[t]));
+        qkv_bytes_text(out, "\n");
+        for (int64_t l = 0; l < seen->layers; l++) {
+            qkv_bytes_format(out, "  layer %lld  %.4f ", (long long)l + 1,
+                             seen->probability[l * seen->steps + t]);
+            for (int64_t i = (l * seen->steps + t) * TOP, end = i + TOP; i < end; i++) {
+                qkv_bytes_text(out, "  ");
+                qkv_bytes_text(out, shown(a, best_token(a, seen, i)));
+                qkv_bytes_format(out, " %.2f", seen->best_probability[i]);
+            }
+            qkv_bytes_text(out, "\n");
+        }
+    }
+}
+
+static void write_lens_json(struct attributor *a, const struct qkv_attention_report *report,
+                            const struct lens *seen, struct bytes *out)
+{
+    cJSON *object = cJSON_CreateObject();
+    JSON_TEXTS(object, {"title", sentence_pair_title(&a->pair)});
+    cJSON *all = cJSON_AddArrayToObject(object, "layers");
+    for (int64_t l = 0; l < seen->layers; l++) {
+        cJSON *of_layer = cJSON_CreateArray();
+        cJSON_AddItemToArray(all, of_layer);
+        for (int64_t t = 0; t < seen->steps; t++) {
+            cJSON *step = cJSON_CreateObject();
+            JSON_TEXTS(step, {"token", report->target_output[t]});
+            JSON_NUMBERS(step, {"probability", seen->probability[l * seen->steps + t]});
+            cJSON *best = cJSON_AddArrayToObject(step, "best");
+            for (int64_t i = (l * seen->steps + t) * TOP, end = i + TOP; i < end; i++) {
+                cJSON *one = cJSON_CreateObject();
+                JSON_TEXTS(one, {"token", best_token(a, seen, i)});
+                JSON_NUMBERS(one, {"probability", seen->best_probability[i]});
+                cJSON_AddItemToArray(best, one);
+            }
+            cJSON_AddItemToArray(of_layer, step);
+        }
+    }
+    qkv_json_append(out, object);
+    qkv_bytes_text(out, "\n");
+    cJSON_Delete(object);
+}
+
+static enum qkv_status show_lens(struct attributor *a, struct output *output, struct qkv_error *error)
+{
+    struct qkv_attention_report report;
+    struct lens seen;
+    struct bytes out = {0};
+    if (qkv_lens_look(a->collector[0], &a->pair.pair, TOP, &report, &seen, error)) return QKV_INVALID;
+    if (output->format->use == QKV_FORMAT_TERMINAL)
+        write_lens_text(a, &report, &seen, &out);
+    else
+        write_lens_json(a, &report, &seen, &out);
+    required(out.failed ? NULL : out.data);
+    return output_write(output, out.data, out.size, error);
+}
+
+/* ---- patching ---- */
+
+/* Sets *step to the step that predicts --word: its first place in the target, or that number. */
+static enum qkv_status find_step(const struct attributor *a, int64_t *step, struct qkv_error *error)
+{
+    int64_t length = a->pair.pair.target.length;
+    long long number = word ? strtoll(word, NULL, 10) : 1;
+    for (*step = 0; word && *step < length; ++*step)
+        if (!strcmp(a->pair.pair.target_tokens[*step], word)) return QKV_OK;
+    *step = number - 1;
+    if (number >= 1 && number <= length) return QKV_OK;
+    return qkv_error_set(error, "--word is '%s', but must be a word of the output, or its number: 1 to %lld",
+                         word, (long long)length);
+}
+
+static enum qkv_status show_patches(struct attributor *a, struct output *output, struct qkv_error *error)
+{
+    const struct qkv_run *run = &a->pair.run;
+    bool is_target = !run->sides.has_source;
+    struct qkv_attention_pair other = a->pair.pair;
+    struct qkv_sentence sentence = {0};
+    struct qkv_attention_report report;
+    struct qkv_explanation explanation;
+    char *bytes;
+    size_t size;
+    int64_t step;
+    enum qkv_status status = find_step(a, &step, error);
+    if (!status)
+        status = qkv_user_sentence_encode(&sentence, run, is_target, "--patch-from", patch_from, error);
+    *(is_target ? &other.target : &other.source) = (struct qkv_ids){sentence.tokens.count, sentence.ids};
+    if (!status)
+        status = qkv_patch(a->collector[0], &a->pair.pair, &other, step, &report, &explanation, error);
+    explanation.title = sentence_pair_title(&a->pair);
+    if (!status)
+        status =
+            qkv_explanation_render(&explanation, 1, output->format, &output->style, &bytes, &size, error);
+    qkv_sentence_release(&sentence);
+    return status ? status : output_write(output, bytes, size, error);
+}
+
+/* ---- all ---- */
+
 static enum qkv_status show(struct attributor *a, struct output *output, struct qkv_error *error)
 {
     struct qkv_attention_report report;
     char *bytes;
     size_t size;
     output->number = a->pair.number;
+    a->pair.pair.vocabulary = &a->pair.run.target;
+    if (!a->collector[0]) a->collector[0] = qkv_attention_collector_new(a->pair.run.model, error);
+    if (!a->collector[0]) return QKV_INVALID;
+    if (lens) return show_lens(a, output, error);
+    if (patch_from) return show_patches(a, output, error);
     enum qkv_status status = attribute(a, false, &report, error);
     if (!status && pair_options.versus) status = add_untrained(a, &report, error);
     if (status) return status;
@@ -92,6 +223,13 @@ static int read_options(struct attributor *a, const struct output *output)
     if ((layer || head) && !has_heads)
         return print_error("--layer and --head are for the methods attention and norms: "
                            "the others follow the whole model");
+    if (!!method + lens + !!patch_from > 1)
+        return print_error("--method, --lens and --patch-from are different questions: give one of them");
+    if (word && !patch_from) return print_error("--word is for --patch-from");
+    if ((lens || patch_from) && (pair_options.versus || words))
+        return print_error("--versus and --words are for attribution, not for --lens and --patch-from");
+    if (lens && output->format->use != QKV_FORMAT_TERMINAL && strcmp(output->format->name, "json") != 0)
+        return print_error("--lens is written as text or json, not as %s", output->format->name);
     if (pair_options.versus && output->format->use == QKV_FORMAT_DATA)
         return print_error("--versus is for formats that people look at, but %s is for programs",
                            output->format->name);
@@ -130,10 +268,17 @@ const struct command command_attribute = {
 #undef ATTRIBUTION_METHOD
         "Formats that people look at show shares: the absolute values of a row sum to 1. A negative share "
         "is of a word that made the prediction less likely. Formats for programs have the numbers "
-        "themselves. docs/attribution.md has definitions, and says which methods are to be trusted.\n",
+        "themselves. docs/attribution.md has definitions, and says which methods are to be trusted.\n\n"
+        "--lens shows instead what the output layer would predict from the state after each layer of the "
+        "decoder (text, json). --patch-from shows instead how the probability of one word of the output "
+        "changes when the output of one head, or the state of one word after one layer, is that of another "
+        "sentence with as many words.\n",
     .examples = "  qkv attribute runs/toy_en_es \"the cat is sleeping\"\n"
                 "  qkv attribute runs/toy_en_es \"the cat is sleeping\" -m integrated -o cat.svg\n"
-                "  qkv attribute runs/toy_en_es \"the cat is sleeping\" -t \"el perro duerme\"\n",
+                "  qkv attribute runs/toy_en_es \"the cat is sleeping\" -t \"el perro duerme\"\n"
+                "  qkv attribute runs/toy_en_es \"the cat is sleeping\" --lens\n"
+                "  qkv attribute runs/toy_en_es \"the cat is sleeping\" \\\n"
+                "      --patch-from \"the dog is sleeping\" --word gato\n",
     .operands = OPERANDS(
         {"RUN", VALUE_RUN, "a run folder"},
         {"SENTENCE", VALUE_OTHER, "the text to translate, or to read; -: each line of standard input"}),
@@ -147,6 +292,11 @@ const struct command command_attribute = {
         {"words", 0, NULL, OPTION_FLAG, &words,
          "merge the tokens of each word, such as pieces of byte-pair encoding: columns are summed, rows "
          "averaged"},
+        {"lens", 0, NULL, OPTION_FLAG, &lens, "what each layer of the decoder would predict"},
+        {"patch-from", 0, "TEXT", OPTION_TEXT, &patch_from,
+         "replace heads and states by those of this sentence"},
+        {"word", 0, "WORD", OPTION_TEXT, &word,
+         "--patch-from: the word of the output, or its number (default: 1)"},
         COMMAND_OPTIONS_SENTENCE_PAIR(&pair_options, "", " (not in formats for programs)"),
         COMMAND_OPTION_PRECISION(&pair_options.precision), COMMAND_OPTIONS_OUTPUT(&output_options),
         COMMAND_OPTION_WITHOUT(&pair_options.without)),

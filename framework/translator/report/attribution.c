@@ -4,7 +4,6 @@
 
 #include "core/memory.h"
 #include "core/numbers.h"
-#include "graph/internal.h"
 #include "models/network.h"
 #include "qkv/attention_map.h"
 #include "report/collect.h"
@@ -23,160 +22,17 @@ const struct qkv_attribution_method_info *qkv_attribution_method_info(enum qkv_a
     return (unsigned)method < QKV_ATTRIBUTION_METHODS ? &METHODS[method] : NULL;
 }
 
-/* An attribution under construction. S: source tokens with </s>; T: tokens that the decoder reads, as many as it predicts. */
-struct attribution {
-    struct qkv_attention_collector *collector;
-    const struct qkv_attention_pair *pair;
-    const struct qkv_attribution_options *options;
-    struct qkv_attention_report *report;
-    struct qkv_arena *arena; /* of the collector */
-    struct qkv_error *error;
-    int64_t sources, steps, columns; /* S, T, S + T */
-    double *result;                  /* [T, S + T] */
-    int32_t *labels;                 /* [T]: the predicted tokens */
-    double *log_probability;         /* [T]: of these */
-    /* Of the pass that runs: what happens to a part whose node has just run, and which copies the pass has. */
-    void (*change)(const struct attribution *a, const struct qkv_part *part);
-    int64_t first, copies;  /* the first column, or point of integration, and the copies of the pair */
-    const double *point;    /* integrated gradients: where the embeddings of each copy are */
-    struct qkv_part zeroed; /* value zeroing: kind and layer of the values */
-};
-
-/* ---- passes ---- */
-
-static void node_ran(void *context, const struct qkv_tensor *tensor, bool backward)
-{
-    const struct attribution *a = context;
-    for (const struct qkv_part *part = a->collector->trace.first; part && !backward; part = part->next)
-        if (part->node == tensor) a->change(a, part);
-}
-
-/* The first row of a copy of the pair in the rows of its sources, or of its targets. */
-static int64_t first_row(const struct attribution *a, bool of_source, int64_t copy)
-{
-    return (of_source ? a->collector->batch.source_start : a->collector->batch.target_start)[copy];
-}
-
-/* Column d of the embedding that a token has in a stack. */
-static double embedding_at(const struct attribution *a, enum qkv_stack_id stack, int64_t token, int64_t d)
-{
-    const struct qkv_model *model = a->collector->model;
-    const struct qkv_embedding *layer = qkv_model_inputs(model, stack).embedding;
-    return layer->factor *
-           qkv_parameter_get(&model->parameters, layer->table, token * layer->table->shape.size[1] + d);
-}
-
-/* Moves rows of embeddings on the straight line between that of <unk>, 0, and their own, 1. */
-static void move_rows(const struct attribution *a, const struct qkv_part *part, int64_t first, int64_t count,
-                      double point)
-{
-    const enum qkv_dtype dtype = a->collector->model->parameters.dtype;
-    int64_t width = qkv_tensor_shape(part->node).size[1];
-    void *value = qkv_tensor_value(part->node);
-    for (int64_t i = first * width; i < (first + count) * width && point != 1; i++) {
-        double unknown = embedding_at(a, part->stack, QKV_UNKNOWN, i % width);
-        qkv_dtype_set(dtype, value, i, unknown + point * (qkv_dtype_get(dtype, value, i) - unknown));
-    }
-}
-
-/* Passes a->copies copies of the pair. hides: copy i does not see column a->first + i. */
-static enum qkv_status pass(struct attribution *a, bool hides)
-{
-    struct qkv_attention_pair *pairs = qkv_arena_array(a->arena, a->copies, sizeof *pairs);
-    bool *masks = qkv_arena_zeros(a->arena, hides ? a->copies * a->columns : 1, sizeof *masks);
-    if (!pairs || !masks) return qkv_no_memory(a->error);
-    for (int64_t i = 0; i < a->copies; i++) {
-        pairs[i] = *a->pair;
-        pairs[i].vocabulary = NULL;
-        if (!hides) continue;
-        bool *mask = masks + i * a->columns;
-        if (a->pair->source_masked) memcpy(mask, a->pair->source_masked, (size_t)a->sources * sizeof *mask);
-        if (a->pair->target_masked)
-            memcpy(mask + a->sources, a->pair->target_masked, (size_t)a->steps * sizeof *mask);
-        mask[a->first + i] = true;
-        pairs[i].source_masked = a->sources ? mask : NULL;
-        pairs[i].target_masked = mask + a->sources;
-    }
-    const struct qkv_observer observer = {node_ran, a};
-    qkv_graph_observe(a->collector->graph, a->change ? &observer : NULL);
-    enum qkv_status status = qkv_attention_collector_run(a->collector, a->copies, pairs, a->error);
-    qkv_graph_observe(a->collector->graph, NULL);
-    return status;
-}
-
-/* How many copies, of `wanted` that are left, pass at once: one, or as many as need little memory. */
-static int64_t copies_of(const struct attribution *a, int64_t wanted, int64_t numbers_per_token)
-{
-    enum { NUMBERS = 1 << 24 };
-    int64_t copies = NUMBERS / (a->columns * numbers_per_token);
-    return copies < 1 ? 1 : copies < wanted ? copies : wanted;
-}
-
-/* Reads the log-probabilities of the predicted tokens in each copy: [copies, T]. all: [T, C], those of all tokens in the first
- * copy; NULL: not wanted. */
-static enum qkv_status read_log_probabilities(const struct attribution *a, double *result, double *all)
-{
-    struct qkv_graph *graph = a->collector->graph;
-    const struct qkv_model *model = a->collector->model;
-    struct qkv_tensor *node = qkv_log_softmax(graph, qkv_model_logits(model, graph, a->collector->hidden));
-    if (qkv_graph_check(graph, a->error)) return QKV_INVALID;
-    qkv_forward(graph);
-    if (qkv_graph_check(graph, a->error)) return QKV_INVALID;
-    const void *value = qkv_tensor_value(node);
-    const int64_t classes = qkv_tensor_shape(node).size[1];
-    for (int64_t i = 0; i < a->steps * classes && all; i++)
-        all[i] = qkv_dtype_get(model->parameters.dtype, value, i);
-    for (int64_t i = 0; i < a->copies * a->steps; i++)
-        result[i] = qkv_dtype_get(model->parameters.dtype, value, i * classes + a->labels[i % a->steps]);
-    return QKV_OK;
-}
-
-/* Sets the labels and their log-probabilities. */
-static enum qkv_status predict(struct attribution *a)
-{
-    const int64_t classes = a->collector->model->target_size;
-    const struct qkv_ids target = a->pair->target;
-    double *all = qkv_arena_array(a->arena, a->steps * classes, sizeof *all);
-    a->labels = qkv_arena_zeros(a->arena, a->steps, sizeof *a->labels);
-    a->log_probability = qkv_arena_array(a->arena, a->steps, sizeof *a->log_probability);
-    a->copies = 1;
-    if (!all || !a->labels || !a->log_probability) return qkv_no_memory(a->error);
-    if (pass(a, false) || read_log_probabilities(a, a->log_probability, all)) return QKV_INVALID;
-    for (int64_t t = 0; t < a->steps; t++) {
-        const double *of = all + t * classes;
-        int32_t best = 0;
-        for (int32_t i = 0; i < classes; i++) best = of[i] > of[best] ? i : best;
-        a->labels[t] = t < target.length ? target.ids[t] : a->pair->before ? best : QKV_END;
-        a->log_probability[t] = of[a->labels[t]];
-    }
-    return QKV_OK;
-}
-
 /* ---- erasure ---- */
-
-/* Replaces the token that a copy does not see by <unk>, too: its own row does not need attention to see it. */
-static void erase(const struct attribution *a, const struct qkv_part *part)
-{
-    bool of_source = part->stack == QKV_STACK_ENCODER;
-    for (int64_t i = 0; part->role == QKV_PART_EMBEDDING && i < a->copies; i++) {
-        int64_t token = a->first + i - (of_source ? 0 : a->sources);
-        if (token >= 0 && (!of_source || token < a->sources))
-            move_rows(a, part, first_row(a, of_source, i) + token, 1, 0);
-    }
-}
 
 static enum qkv_status erasure(struct attribution *a)
 {
     double *without = qkv_arena_array(a->arena, a->columns * a->steps, sizeof *without);
-    if (!without) return qkv_no_memory(a->error);
-    a->change = erase;
-    for (a->first = 0; a->first < a->columns; a->first += a->copies) {
-        a->copies = copies_of(a, a->columns - a->first, a->collector->model->target_size);
-        if (pass(a, true) || read_log_probabilities(a, without, NULL)) return QKV_INVALID;
-        for (int64_t i = 0; i < a->copies * a->steps; i++)
-            a->result[i % a->steps * a->columns + a->first + i / a->steps] =
-                a->log_probability[i % a->steps] - without[i];
-    }
+    bool *hidden = qkv_arena_zeros(a->arena, a->columns * a->columns, sizeof *hidden);
+    if (!without || !hidden) return qkv_no_memory(a->error);
+    for (int64_t c = 0; c < a->columns; c++) hidden[c * a->columns + c] = true;
+    if (qkv_copies_without(a, a->columns, hidden, without)) return QKV_INVALID;
+    for (int64_t i = 0; i < a->columns * a->steps; i++)
+        a->result[i % a->steps * a->columns + i / a->steps] = a->log_probability[i % a->steps] - without[i];
     return QKV_OK;
 }
 
@@ -187,7 +43,8 @@ static void interpolate(const struct attribution *a, const struct qkv_part *part
 {
     bool of_source = part->stack == QKV_STACK_ENCODER;
     for (int64_t i = 0; part->role == QKV_PART_EMBEDDING && i < a->copies; i++)
-        move_rows(a, part, first_row(a, of_source, i), of_source ? a->sources : a->steps, a->point[i]);
+        qkv_copies_move(a, part, qkv_copies_first_row(a, of_source, i), of_source ? a->sources : a->steps,
+                        a->point[i]);
 }
 
 /* Adds the gradient of a token's embedding, times the embedding (less that of <unk>, for integrated gradients), in each copy to
@@ -205,12 +62,12 @@ static enum qkv_status add_gradients(struct attribution *a, double *sums)
         const int32_t *ids = of_source ? batch->source : batch->target_input;
         found = true;
         for (int64_t i = 0; i < a->copies * tokens; i++) {
-            int64_t row = first_row(a, of_source, i / tokens) + i % tokens;
+            int64_t row = qkv_copies_first_row(a, of_source, i / tokens) + i % tokens;
             double *sum = sums + i / tokens * a->columns + (of_source ? 0 : a->sources) + i % tokens;
             for (int64_t d = 0; d < width; d++)
                 *sum += qkv_dtype_get(dtype, gradient, row * width + d) *
-                        (embedding_at(a, part->stack, ids[row], d) -
-                         (is_one ? 0 : embedding_at(a, part->stack, QKV_UNKNOWN, d)));
+                        (qkv_copies_embedding(a, part->stack, ids[row], d) -
+                         (is_one ? 0 : qkv_copies_embedding(a, part->stack, QKV_UNKNOWN, d)));
         }
     }
     return found ? QKV_OK
@@ -228,11 +85,11 @@ static enum qkv_status differentiate(struct attribution *a, double *sums, double
     int32_t *rows = qkv_arena_array(a->arena, a->steps * a->copies, sizeof *rows),
             *labels = qkv_arena_array(a->arena, a->steps * a->copies, sizeof *labels);
     if (!loss || !rows || !labels) return qkv_no_memory(a->error);
-    if (pass(a, false)) return QKV_INVALID;
+    if (qkv_copies_pass(a)) return QKV_INVALID;
     struct qkv_tensor *output = qkv_graph_parameter(graph, model->output_weight),
                       *bias = qkv_graph_parameter(graph, model->output_bias);
     for (int64_t i = 0; i < a->steps * a->copies; i++) {
-        rows[i] = (int32_t)(first_row(a, false, i % a->copies) + i / a->copies);
+        rows[i] = (int32_t)(qkv_copies_first_row(a, false, i % a->copies) + i / a->copies);
         labels[i] = a->labels[i / a->copies];
     }
     for (int64_t t = 0; t < a->steps; t++)
@@ -240,7 +97,7 @@ static enum qkv_status differentiate(struct attribution *a, double *sums, double
             graph, qkv_gather_rows(graph, a->collector->hidden, rows + t * a->copies, a->copies), output,
             bias, model->output_tied, labels + t * a->copies, 0, -1);
     qkv_graph_set_gradients(graph, false);
-    enum qkv_status status = read_log_probabilities(a, log_probabilities, NULL);
+    enum qkv_status status = qkv_copies_read(a, log_probabilities, NULL);
     qkv_graph_set_gradients(graph, true);
     for (int64_t t = 0; t < a->steps && !status; t++) {
         qkv_backward(graph, loss[t], NULL);
@@ -300,7 +157,7 @@ static bool make_interval(struct attribution *a, struct points *points, const st
 static enum qkv_status pass_points(struct attribution *a, struct points *points)
 {
     while (points->done < points->count) {
-        a->copies = copies_of(a, points->count - points->done, 8192);
+        a->copies = qkv_copies_at_once(a, points->count - points->done, 8192);
         double *gradients = qkv_arena_zeros(a->arena, a->copies * a->steps * a->columns, sizeof *gradients),
                *values = qkv_arena_array(a->arena, a->copies * a->steps, sizeof *values),
                *at = qkv_arena_array(a->arena, a->copies, sizeof *at);
@@ -452,7 +309,7 @@ static void zero_value(const struct attribution *a, const struct qkv_part *part)
     const enum qkv_dtype dtype = a->collector->model->parameters.dtype;
     int64_t width = qkv_tensor_shape(part->node).size[1];
     for (int64_t i = 1; i < a->copies; i++) {
-        int64_t row = first_row(a, of_source, i) + a->first + i - 1;
+        int64_t row = qkv_copies_first_row(a, of_source, i) + a->first + i - 1;
         for (int64_t d = row * width; d < (row + 1) * width; d++)
             qkv_dtype_set(dtype, qkv_tensor_value(part->node), d, 0);
     }
@@ -485,17 +342,17 @@ static double *zero_values(struct attribution *a, enum qkv_attention_kind kind, 
     a->change = zero_value;
     a->zeroed = (struct qkv_part){.attention = kind, .layer = layer};
     for (a->first = 0; a->first < keys && distance; a->first += a->copies - 1) {
-        a->copies = copies_of(a, keys - a->first, 8192) + 1;
-        if (pass(a, false)) return NULL;
+        a->copies = qkv_copies_at_once(a, keys - a->first, 8192) + 1;
+        if (qkv_copies_pass(a)) return NULL;
         const struct qkv_part *part = a->collector->trace.first;
         while (part && (part->role != QKV_PART_HIDDEN || part->stack != stack || part->layer != layer))
             part = part->next;
         for (int64_t i = 0; part && i < rows * (a->copies - 1); i++) {
             int64_t row = i % rows, copy = 1 + i / rows, key = a->first + copy - 1;
             if (kind == QKV_ATTENTION_DECODER && key > row) continue;
-            distance[row * keys + key] =
-                cosine_distance(a->collector->model->parameters.dtype, part->node,
-                                first_row(a, is_encoder, 0) + row, first_row(a, is_encoder, copy) + row);
+            distance[row * keys + key] = cosine_distance(a->collector->model->parameters.dtype, part->node,
+                                                         qkv_copies_first_row(a, is_encoder, 0) + row,
+                                                         qkv_copies_first_row(a, is_encoder, copy) + row);
         }
     }
     if (!distance) qkv_no_memory(a->error);
@@ -673,21 +530,16 @@ enum qkv_status qkv_attribute(struct qkv_attention_collector *collector,
          mixes = method == QKV_ATTRIBUTION_ROLLOUT || method == QKV_ATTRIBUTION_FLOW ||
                  method == QKV_ATTRIBUTION_ZEROING;
     enum qkv_status status =
-        is_weights
-            ? select_weights(&a)
-            : qkv_attention_collect(collector, 1, pair, mixes ? 0 : 1u << QKV_ATTENTION_CROSS, report, error);
+        is_weights ? select_weights(&a) : qkv_copies_begin(&a, mixes ? 0 : 1u << QKV_ATTENTION_CROSS);
     if (status) return status;
     report->value_name = METHODS[method].value;
     if (is_weights) return QKV_OK;
-    a.sources = report->source_length;
-    a.steps = report->target_length;
-    a.columns = a.sources + a.steps;
     a.result = qkv_arena_zeros(a.arena, a.steps * a.columns, sizeof *a.result);
     if (!a.result) return qkv_no_memory(error);
     if (!mixes && !qkv_model_inputs(collector->model, QKV_STACK_DECODER).embedding)
         return qkv_error_set(error, "network %s: its function inputs gives no embeddings, which %s needs",
                              collector->model->interface->name, METHODS[method].name);
-    if (!mixes && predict(&a)) return QKV_INVALID;
+    if (!mixes && qkv_copies_predict(&a)) return QKV_INVALID;
     if (mixes ? mix(&a)
         : method == QKV_ATTRIBUTION_ERASURE
             ? erasure(&a)

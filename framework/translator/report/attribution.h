@@ -1,10 +1,94 @@
-/* Private to report and the tools: how attention mixes the tokens of a pair from layer to layer (flow.c). */
+/* Private to report and the tools: attribution (attribution.c), the passes that it makes (copies.c), what layers would predict and
+ * what changes when their outputs are replaced (states.c), and how attention mixes tokens from layer to layer (flow.c). */
 #pragma once
 
-#include "qkv/base.h"
+#include "report/collect.h"
+#include "report/steps.h"
 
-#include <stdbool.h>
-#include <stdint.h>
+/* ---- passes over copies of a pair (copies.c) ---- */
+
+/* A pair, and the pass over copies of it that runs. S: source tokens with </s>; T: tokens that the decoder reads, as many as it
+ * predicts. */
+struct attribution {
+    struct qkv_attention_collector *collector;
+    const struct qkv_attention_pair *pair;
+    const struct qkv_attribution_options *options;
+    struct qkv_attention_report *report;
+    struct qkv_arena *arena; /* of the collector */
+    struct qkv_error *error;
+    int64_t sources, steps, columns; /* S, T, S + T */
+    double *result;                  /* [T, S + T] */
+    int32_t *labels;                 /* [T]: the predicted tokens */
+    double *log_probability;         /* [T]: of these */
+    /* Of the pass that runs: */
+    int64_t copies;                         /* how many it has */
+    const struct qkv_attention_pair *other; /* the first one instead, of equal lengths; NULL: a copy, too */
+    const bool *hidden; /* [copies, S + T]: tokens that no attention sees; NULL: none is hidden */
+    /* Changes the value of a part's node that has just been computed; NULL: nothing is changed. What it needs: */
+    void (*change)(const struct attribution *a, const struct qkv_part *part);
+    int64_t first;             /* value zeroing and patching: the number of the first change */
+    const double *point;       /* [copies]: integrated gradients: where the embeddings are */
+    struct qkv_part zeroed;    /* value zeroing: kind and layer of the values */
+    const struct patch *patch; /* patching: what is replaced */
+};
+
+/* Begins: collects maps of these kinds (as in qkv_attention_collect) into the report, and counts the tokens of the pair. */
+enum qkv_status qkv_copies_begin(struct attribution *a, unsigned kinds);
+
+/* Passes the copies. */
+enum qkv_status qkv_copies_pass(struct attribution *a);
+
+/* How many copies, of `wanted` that are left, pass at once: one, or as many as need little memory. */
+int64_t qkv_copies_at_once(const struct attribution *a, int64_t wanted, int64_t numbers_per_token);
+
+/* The first row of a copy of the pair in the rows of its sources, or of its targets. */
+int64_t qkv_copies_first_row(const struct attribution *a, bool of_source, int64_t copy);
+
+/* Reads the log-probabilities of the predicted tokens in each copy: [copies, T]. all: [T, C], those of all tokens in the first
+ * copy; NULL: not wanted. */
+enum qkv_status qkv_copies_read(const struct attribution *a, double *result, double *all);
+
+/* Sets the labels and their log-probabilities. */
+enum qkv_status qkv_copies_predict(struct attribution *a);
+
+/* Column d of the embedding that a token has in a stack. */
+double qkv_copies_embedding(const struct attribution *a, enum qkv_stack_id stack, int64_t token, int64_t d);
+
+/* Moves rows of embeddings on the straight line between that of <unk>, 0, and their own, 1. */
+void qkv_copies_move(const struct attribution *a, const struct qkv_part *part, int64_t first, int64_t count,
+                     double point);
+
+/* The log-probabilities of the predicted tokens, [count, T], without the hidden ones, [count, S + T]: no attention sees them,
+ * and in their own rows <unk> is read. */
+enum qkv_status qkv_copies_without(struct attribution *a, int64_t count, const bool *hidden, double *result);
+
+/* ---- states of layers (states.c) ---- */
+
+/* The logit lens (nostalgebraist 2020): what the output layer, and the norm before it, make of the state after each layer of the
+ * decoder. All arrays are in the arena of the collector. */
+struct lens {
+    int64_t layers, steps, top;
+    const double *probability;      /* [layers, steps]: of the token that is there */
+    const int32_t *best;            /* [layers, steps, top]: the most probable tokens */
+    const double *best_probability; /* [layers, steps, top] */
+};
+
+/* Also fills the report with the tokens. Fails for a network that does not record the states of its decoder. */
+enum qkv_status qkv_lens_look(struct qkv_attention_collector *collector,
+                              const struct qkv_attention_pair *pair, int64_t top,
+                              struct qkv_attention_report *report, struct lens *lens,
+                              struct qkv_error *error);
+
+/* Activation patching (Meng et al. 2022; Wang et al. 2023): what the pass over `other`, which must have as many tokens on each
+ * side, computes for one head, or for one token after one layer, replaces the same in the pass over the pair. Makes a matrix for
+ * each kind of attention [layers, heads], and one for each stack [layers, tokens]: by how much that changes the probability of
+ * the token that step `step` (from 0) predicts. The explanation is in the arena of the collector. */
+enum qkv_status qkv_patch(struct qkv_attention_collector *collector, const struct qkv_attention_pair *pair,
+                          const struct qkv_attention_pair *other, int64_t step,
+                          struct qkv_attention_report *report, struct qkv_explanation *explanation,
+                          struct qkv_error *error);
+
+/* ---- rollout and flow (flow.c) ---- */
 
 /* A step in which each row becomes a mixture of rows: `keep` of the row itself, and 1 - keep of those that `own` and `other`
  * name. S: source tokens, T: tokens that the decoder reads. */
