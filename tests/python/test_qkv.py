@@ -110,6 +110,12 @@ class Results(unittest.TestCase):
         for one in printed["maps"]:
             array = getattr(maps, one["kind"])[one["layer"] - 1, one["head"] - 1]
             numpy.testing.assert_array_equal(array, numpy.array(one["weights"], "float32"))
+        printed = json.loads(qkv.command("attribute", "-q", run.path, "the cat", "-t", "el gato", "-f", "json", "-m", "gradient"))
+        found = run.attribute("the cat", target="el gato", method="gradient")
+        self.assertEqual((found.cross.shape, found.decoder.shape), ((1, 1, 3, 3), (1, 1, 3, 3)))
+        numpy.testing.assert_allclose(found.cross[0, 0], next(one["weights"] for one in printed["maps"] if one["kind"] == "cross"), 1e-6)
+        self.assertIn("<svg", found._repr_html_())
+        self.assertRaises(qkv.Error, run.attribute, "the cat", method="magic")
         forced = run.attention("the cat", target="el gato")
         self.assertEqual(forced.target_tokens, ["el", "gato", "</s>"])
         self.assertEqual(forced.cross.dtype, "float32")

@@ -309,6 +309,9 @@ Test(language_model, attention_shows_where_each_token_looks)
             }
         }
     }
+    run_ok("for m in attention norms rollout flow gradient integrated zeroing erasure; do "
+           "qkv attribute run 'a cat' -m $m -o $m.svg || exit 1; done");
+    run_ok("qkv attribute run 'a cat' --lens && qkv attribute run 'a cat' --patch-from 'a dog' --word c");
     const char *text = run_ok("qkv attention run 'a cat'");
     cr_assert_not_null(strstr(text, "decoder attention, layer 1, mean of heads"), "%s", text);
     cr_assert_eq(run("qkv attention run 'a cat' --kind cross").exit_code, 2);

@@ -48,6 +48,19 @@ Test(prefix, a_decoder_alone_translates)
     run_ok("qkv train c.yaml -q --threads 3 -s training.model_dir=three && cmp run/last.safetensors "
            "three/last.safetensors");
     run_ok("qkv average run --best 1 && qkv evaluate run train.tsv --checkpoint average");
+    /* Where attention sees source and target at once, the shares of both sum to 1. */
+    static const char *const METHODS[] = {"attention", "rollout", "flow", "zeroing", "integrated", "erasure"};
+    for (int m = 0; m < 6; m++) {
+        const cJSON *report =
+            json_by("qkv attribute run 'two four one' -m %s -f json -q 2>/dev/null", METHODS[m]);
+        cr_assert_eq(json_size(report, "maps"), 2);
+        double sum = 0;
+        for (int m2 = 0; m2 < 2; m2++)
+            for (int c = 0; c < json_size(report, format("maps.%d.columns", m2)); c++)
+                sum += json_cell(json_at(report, format("maps.%d.weights", m2)), 2, c);
+        if (m < 4 && m != 2) cr_expect_float_eq(sum, 1, 1e-5, "%s", METHODS[m]);
+    }
+    run_ok("qkv attribute run 'two four one' --lens && qkv attribute run 'two four' --patch-from 'one four'");
     cr_assert_eq(run("qkv complete run one").exit_code, 2);
 }
 

@@ -29,7 +29,8 @@ struct attribution {
     int64_t first;             /* value zeroing and patching: the number of the first change */
     const double *point;       /* [copies]: integrated gradients: where the embeddings are */
     struct qkv_part zeroed;    /* value zeroing: kind and layer of the values */
-    const struct patch *patch; /* patching: what is replaced */
+    const struct patch *patch; /* patching: what is replaced, */
+    int64_t step;              /* and the step whose probability is wanted */
 };
 
 /* Begins: collects maps of these kinds (as in qkv_attention_collect) into the report, and counts the tokens of the pair. */

@@ -112,9 +112,9 @@ static void replace(const struct attribution *a, const struct qkv_part *part)
     }
 }
 
-/* The changes of the probability of a step by patches: [count]. */
+/* The changes of the probability of step a->step by patches: [count]. */
 static enum qkv_status measure(struct attribution *a, const struct patch *patches, int64_t count,
-                               int64_t step, double *change)
+                               double *change)
 {
     double *values = qkv_arena_array(a->arena, (count + 1) * a->steps, sizeof *values);
     if (!values) return qkv_no_memory(a->error);
@@ -127,14 +127,14 @@ static enum qkv_status measure(struct attribution *a, const struct patch *patche
         if (!status) status = qkv_copies_read(a, values, NULL);
         for (int64_t i = 1; i < a->copies && !status; i++)
             change[a->first + i - 1] =
-                qkv_scalar_exp(values[i * a->steps + step]) - qkv_scalar_exp(a->log_probability[step]);
+                qkv_scalar_exp(values[i * a->steps + a->step]) - qkv_scalar_exp(a->log_probability[a->step]);
     }
     return status;
 }
 
 /* Adds the matrix of patches [rows, columns] to the explanation. column_names NULL: heads. */
 static enum qkv_status add_matrix(struct attribution *a, struct qkv_explanation *explanation,
-                                  const char *name, const struct patch *patches, int64_t step, int64_t rows,
+                                  const char *name, const struct patch *patches, int64_t rows,
                                   int64_t columns, const char *const *column_names)
 {
     double *change = qkv_arena_array(a->arena, rows * columns, sizeof *change);
@@ -149,11 +149,11 @@ static enum qkv_status add_matrix(struct attribution *a, struct qkv_explanation 
         .values = change,
         .column_names = column_names};
     if (a->arena->failed) return qkv_no_memory(a->error);
-    return measure(a, patches, rows * columns, step, change);
+    return measure(a, patches, rows * columns, change);
 }
 
 /* Adds the matrix of the heads of a kind of attention, if the model has it. */
-static enum qkv_status add_heads(struct attribution *a, enum qkv_attention_kind kind, int64_t step,
+static enum qkv_status add_heads(struct attribution *a, enum qkv_attention_kind kind,
                                  struct qkv_explanation *explanation)
 {
     const struct qkv_model *model = a->collector->model;
@@ -170,28 +170,26 @@ static enum qkv_status add_heads(struct attribution *a, enum qkv_attention_kind 
     }
     if (!count) return QKV_OK;
     int64_t layers = patches[count - 1].head.layer;
-    return add_matrix(a, explanation, qkv_attention_kind_name(kind), patches, step, layers, count / layers,
-                      NULL);
+    return add_matrix(a, explanation, qkv_attention_kind_name(kind), patches, layers, count / layers, NULL);
 }
 
 /* Adds the matrix of the states of a stack, if it has layers. */
-static enum qkv_status add_states(struct attribution *a, enum qkv_stack_id stack, int64_t step,
+static enum qkv_status add_states(struct attribution *a, enum qkv_stack_id stack,
                                   struct qkv_explanation *explanation)
 {
     bool is_encoder = stack == QKV_STACK_ENCODER;
-    int64_t layers = layers_of(a, stack), tokens = is_encoder ? a->sources : step + 1;
+    int64_t layers = layers_of(a, stack), tokens = is_encoder ? a->sources : a->step + 1;
     struct patch *patches = qkv_arena_zeros(a->arena, layers * tokens + 1, sizeof *patches);
     if (!patches) return qkv_no_memory(a->error);
     if (!layers) return QKV_OK;
     for (int64_t i = 0; i < layers * tokens; i++)
         patches[i] = (struct patch){.stack = stack, .layer = 1 + i / tokens, .token = i % tokens};
-    return add_matrix(a, explanation, is_encoder ? "encoder" : "decoder", patches, step, layers, tokens,
+    return add_matrix(a, explanation, is_encoder ? "encoder" : "decoder", patches, layers, tokens,
                       is_encoder ? a->report->source : a->report->target_input);
 }
 
 /* Begins the explanation, after a pass over both pairs. */
-static enum qkv_status describe(struct attribution *a, int64_t step, double other,
-                                struct qkv_explanation *explanation)
+static enum qkv_status describe(struct attribution *a, double other, struct qkv_explanation *explanation)
 {
     struct qkv_step *matrices = qkv_arena_zeros(a->arena, QKV_ATTENTION_KINDS + 2, sizeof *matrices);
     *explanation = (struct qkv_explanation){
@@ -200,8 +198,8 @@ static enum qkv_status describe(struct attribution *a, int64_t step, double othe
             "The probability of %s as token %lld is %.4f; with the other sentence it is %.4f. The cells: "
             "by how much it changes when a head's output, or a token's state after a layer, is that of the "
             "other sentence.",
-            a->report->target_output[step], (long long)step + 1, qkv_scalar_exp(a->log_probability[step]),
-            qkv_scalar_exp(other)),
+            a->report->target_output[a->step], (long long)a->step + 1,
+            qkv_scalar_exp(a->log_probability[a->step]), qkv_scalar_exp(other)),
         .kind = a->sources ? QKV_ATTENTION_CROSS : QKV_ATTENTION_DECODER,
         .first_head = 1,
         .heads = 1,
@@ -215,7 +213,8 @@ enum qkv_status qkv_patch(struct qkv_attention_collector *collector, const struc
                           struct qkv_attention_report *report, struct qkv_explanation *explanation,
                           struct qkv_error *error)
 {
-    struct attribution a = {.collector = collector, .pair = pair, .report = report, .error = error};
+    struct attribution a = {
+        .collector = collector, .pair = pair, .report = report, .error = error, .step = step};
     int64_t tokens = pair->source.length ? pair->source.length : pair->target.length,
             of_other = pair->source.length ? other->source.length : other->target.length;
     if (tokens != of_other || pair->target.length != other->target.length)
@@ -229,12 +228,11 @@ enum qkv_status qkv_patch(struct qkv_attention_collector *collector, const struc
     double *values = status ? NULL : qkv_arena_array(a.arena, a.steps, sizeof *values);
     if (status || !values) return status ? status : qkv_no_memory(error);
     a.other = other;
-    if (qkv_copies_pass(&a) || qkv_copies_read(&a, values, NULL) ||
-        describe(&a, step, values[step], explanation))
+    if (qkv_copies_pass(&a) || qkv_copies_read(&a, values, NULL) || describe(&a, values[step], explanation))
         return QKV_INVALID;
     for (int kind = 0; kind < QKV_ATTENTION_KINDS && !status; kind++)
-        status = add_heads(&a, (enum qkv_attention_kind)kind, step, explanation);
+        status = add_heads(&a, (enum qkv_attention_kind)kind, explanation);
     for (int stack = 0; stack < 2 && !status; stack++)
-        status = add_states(&a, (enum qkv_stack_id)stack, step, explanation);
+        status = add_states(&a, (enum qkv_stack_id)stack, explanation);
     return status;
 }

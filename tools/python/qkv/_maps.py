@@ -14,7 +14,7 @@ from ._library import Error, call, lib, number, text
 
 KINDS = ("encoder", "decoder", "cross")  # enum qkv_attention_kind
 CELL = 20  # of the maps in a notebook, pixels
-COLOR = "#d95f02"  # of a weight of 1; on light and on dark ground
+COLOR, NEGATIVE = "#d95f02", "#3b7dc4"  # of weights of 1 and -1; on light and on dark ground
 
 
 class Picture:
@@ -101,10 +101,11 @@ class Maps:
             parts.append(f'<text transform="translate({left + CELL * j + 13} {top - 5}) rotate(-55)">{html.escape(word)}</text>')
         for i, word in enumerate(rows):
             parts.append(f'<text x="{left - 5}" y="{top + CELL * i + 14}" text-anchor="end">{html.escape(word)}</text>')
-        for i, j in zip(*numpy.nonzero(weights >= 0.005)):
+        shades = abs(weights) / max(1, abs(weights).max())  # contributions may be negative, or above 1
+        for i, j in zip(*numpy.nonzero(shades >= 0.005)):
             parts.append(
-                f'<rect x="{left + CELL * j}" y="{top + CELL * i}" width="{CELL - 1}" height="{CELL - 1}" fill="{COLOR}" '
-                f'fill-opacity="{weights[i, j]:.2f}"><title>{html.escape(f"{rows[i]} → {columns[j]}: {weights[i, j]:.3f}")}</title></rect>')
+                f'<rect x="{left + CELL * j}" y="{top + CELL * i}" width="{CELL - 1}" height="{CELL - 1}" '
+                f'fill="{COLOR if weights[i, j] > 0 else NEGATIVE}" fill-opacity="{shades[i, j]:.2f}"><title>{html.escape(f"{rows[i]} → {columns[j]}: {weights[i, j]:.3f}")}</title></rect>')
         parts.append(f'<rect x="{left}" y="{top}" width="{CELL * len(columns) - 1}" height="{CELL * len(rows) - 1}" fill="none" '
                      'stroke="currentColor" stroke-opacity=".3"/></svg>')
         return (f'<div style="display:inline-block;margin:0 12px 12px 0;vertical-align:top"><div style="font-weight:600">layer {layer + 1}, '

@@ -383,6 +383,16 @@ class Run:
             lib.sentence_release(target)
             lib.arena_release(arena)
 
+    def attribute(self, sentence: str, target: str | None = None, method: str = "erasure", **named: object) -> Maps:
+        """How much each word contributed to each word of the output, by a method of `qkv attribute`: `cross` has the source, `decoder`
+        the words before. Options by name: steps=100, words=True."""
+        self._check()
+        found = json.loads(interruptible(lambda: command("attribute", "--quiet", "--format=json", *options(dict(
+            named, target=target, method=method)), "--", self.path, sentence)))
+        maps = {one["kind"]: one["weights"] for one in found["maps"]}
+        return Maps(**maps, source_tokens=found["source"], target_tokens=found["target_output"], target_input=found["target_input"],
+                    sentence=sentence)
+
     def align(self, pairs: Iterable, target: Iterable[str] | None = None, *, layer: int = 0, head: int = 0, threshold: float = 0.0,
               reverse: Run | None = None) -> list[list[tuple[int, int]]]:
         """Links between the words of sentence pairs: [("the cat", "el gato"), ...], or two lists. For each pair a list of
