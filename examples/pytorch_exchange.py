@@ -5,8 +5,7 @@
     pytorch_exchange.py write RUN NEW_RUN       # from PyTorch's layers back to a run of qkv
 
 Needs the packages torch and numpy; without them it says so and exits with 77. The program qkv must be in PATH, or its path
-in the variable QKV. The run is a transformer with sinusoidal or no positions and none of what PyTorch's layers lack (other
-norms, windows, relative positions, grouped heads).
+in the variable QKV. The run is a transformer with sinusoidal or no positions and nothing that PyTorch's layers lack.
 """
 import json
 import math
@@ -85,17 +84,18 @@ class Translator:
 
     def make_stack(self, name):
         """PyTorch's own layers with the sizes and the parameters of the run."""
-        needed = {"type": "transformer", "norm": "layer", "attention.bias": "true", "positions.type": "sinusoidal or none"}
+        needed = {"type": "transformer", "norm": "layer", "attention.bias": "true", "positions.type": "sinusoidal or none",
+                  "ff_gated": "false", "attention.output_gate": "false", "attention.qk_norm": "false",
+                  "attention.soft_cap": "0", "attention.sink": "none"}
         for key, values in needed.items():
-            if self.key(f"{name}.{key}") not in values.split(" or "):
-                sys.exit(f"pytorch_exchange.py: model.{name}.{key} is {self.key(f'{name}.{key}')}, not {values}")
+            if (value := self.metadata.get(f"config.model.{name}.{key}", values)) not in values.split(" or "):
+                sys.exit(f"pytorch_exchange.py: model.{name}.{key} is {value}, not {values}")
         inner = int(self.key(f"{name}.ff_size")) or sys.exit("pytorch_exchange.py: PyTorch's layers have a feed-forward part")
         kind, pre = f"Transformer{name.capitalize()}", self.key(f"{name}.layer_norm") == "pre"
         width, epsilon = int(self.key(f"{name}.hidden_size")), float(self.key(f"{name}.norm_epsilon"))
         layer = getattr(nn, kind + "Layer")(
             width, int(self.key(f"{name}.num_heads")), inner, 0.0,
-            self.key(f"{name}.activation"), epsilon, batch_first=True, norm_first=pre,
-        )
+            self.key(f"{name}.activation"), epsilon, batch_first=True, norm_first=pre)
         last = nn.LayerNorm(width, epsilon) if pre else None
         options = {"enable_nested_tensor": False} if name == "encoder" else {}
         stack = getattr(nn, kind)(layer, int(self.key(f"{name}.num_layers")), last, **options)

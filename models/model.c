@@ -302,7 +302,7 @@ static struct qkv_tensor *guided_alignment_loss(const struct qkv_model *model, s
     const struct qkv_attention_rule *rule = &multi_head->rule;
     int64_t key_value_heads = qkv_attention_key_value_heads(rule);
     const struct qkv_attention attention = {
-        .rule = {.heads = 1, .scale = rule->scale},
+        .rule = {.heads = 1, .scale = rule->scale, .soft_cap = rule->soft_cap},
         .queries = {batch->count, batch->target_start, batch->target_length},
         .keys = {batch->count, batch->source_start, batch->source_length},
     };

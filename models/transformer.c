@@ -73,6 +73,7 @@ static void declare_attention(const struct stack_declaration *d, struct attentio
         .output_gate = config->attention.output_gate,
         .qk_norm = config->attention.qk_norm,
         .norm_epsilon = config->norm_epsilon,
+        .sink = config->attention.sink,
         .initial = d->weight,
         .output_initial = d->branch_end,
         .positions = self ? &d->stack->positions : NULL,

@@ -6,7 +6,7 @@
 #include "framework/engine/graph/attention_rule.h"
 #include "framework/engine/graph/internal.h"
 
-enum { MAX_SENTENCES = 5, INPUTS = 5 };
+enum { MAX_SENTENCES = 5, INPUTS = 6 };
 
 struct test {
     const char *name;
@@ -16,6 +16,7 @@ struct test {
     struct qkv_attention_rule rule;
     bool masked;     /* with a random mask that hides all keys from query 2 */
     bool one_tensor; /* query, key and value are one: their gradients add up */
+    bool sink;
 };
 
 /* ---- one run ---- */
@@ -63,7 +64,7 @@ static void fill(struct qkv_tensor *x, uint32_t family, int64_t masked_row)
 
 struct run {
     struct qkv_graph *graph;
-    struct qkv_tensor *input[INPUTS], *y, *weights; /* query, key, value, mask, bias */
+    struct qkv_tensor *input[INPUTS], *y, *weights; /* query, key, value, mask, bias, sink */
     int64_t query_start[MAX_SENTENCES], key_start[MAX_SENTENCES];
     struct qkv_attention attention;
 };
@@ -87,6 +88,8 @@ static void make_inputs(struct run *run, const struct test *test)
     if (test->masked) run->input[3] = qkv_constant(run->graph, QKV_SHAPE(test->queries[0], keys[0]));
     if (test->rule.buckets) run->input[4] = qkv_variable(run->graph, QKV_SHAPE(test->rule.buckets, heads));
     run->attention.bias = run->input[4];
+    if (test->sink) run->input[5] = qkv_variable(run->graph, QKV_SHAPE(heads));
+    run->attention.sink = run->input[5];
     for (uint32_t k = 0; k < INPUTS; k++)
         if (run->input[k]) fill(run->input[k], k + 1, k == 3 ? 2 : -1);
 }
@@ -121,7 +124,7 @@ static struct numbers compute(enum qkv_dtype dtype, const struct test *test, enu
     struct qkv_attention other = run.attention;
     other.rule = (struct qkv_attention_rule){
         .heads = test->rule.heads, .key_value_heads = test->rule.key_value_heads, .kernel = QKV_KERNEL_EXACT};
-    other.bias = NULL;
+    other.bias = other.sink = NULL;
     if (mode == FORWARD) qkv_attention(run.graph, run.input[0], run.input[1], run.input[2], NULL, other);
     qkv_forward(run.graph);
     cr_assert_eq(qkv_graph_check(run.graph, &error), QKV_OK, "%s: %s", test->name, error.message);
@@ -211,7 +214,11 @@ static const struct test RAGGED[] = {
      .rule = {.buckets = 8, .heads = 2, .max_distance = 20, .scale = 0.7}},
     {"causal bias", .key_width = 3, .value_width = 4,
      .rule = {.buckets = 8, .heads = 2, .causal = true, .max_distance = 20}},
-    {"all options", .key_width = 4, .value_width = 3,
+    {"soft cap", .key_width = 3, .value_width = 5, .rule = {.heads = 2, .soft_cap = 0.5}},
+    {"soft cap, causal bias, window", .key_width = 3, .value_width = 4,
+     .rule = {.buckets = 8, .heads = 2, .causal = true, .max_distance = 20, .window = 5, .soft_cap = 0.5}},
+    {"sink", .key_width = 3, .value_width = 5, .rule = {.heads = 3}, .sink = true},
+    {"all options", .key_width = 4, .value_width = 3, .sink = true,
      .rule = {.buckets = 6,
               .heads = 4,
               .key_value_heads = 2,
@@ -219,7 +226,8 @@ static const struct test RAGGED[] = {
               .alibi = true,
               .max_distance = 9,
               .window = 4,
-              .global_tokens = 2}},
+              .global_tokens = 2,
+              .soft_cap = 2}},
 };
 
 Test(attention, is_scores_weights_and_mix_for_every_rule)
@@ -251,7 +259,16 @@ static const struct test SHAPED[] = {
     {"masked", 2, {33, 33}, {0}, 4, 6, {.heads = 2, .dropout = 0.2}, .masked = true},
     {"masked and causal", 2, {33, 33}, {0}, 4, 6, {.heads = 2, .causal = true}, .masked = true},
     {"masked, window", 2, {33, 33}, {0}, 4, 6, {.heads = 2, .window = 5, .global_tokens = 1}, .masked = true},
+    {"masked, sink", 2, {33, 33}, {0}, 4, 6, {.heads = 2, .dropout = 0.2}, .masked = true, .sink = true},
     {"several tiles", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .dropout = 0.2}},
+    {"several tiles, cap and sink",
+     2,
+     {5, 601},
+     {0},
+     3,
+     2,
+     {.heads = 1, .alibi = true, .soft_cap = 1},
+     .sink = true},
     {"several tiles, causal", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .causal = true, .alibi = true}},
     {"several tiles, window", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .window = 270, .global_tokens = 3}},
     {"several tiles, all", 2, LIST(5, 601), LIST(0), 3, 2,

@@ -19,6 +19,8 @@ struct variant {
     int64_t window, global_tokens, key_value_heads;
     enum qkv_attention_kernel kernel;
     bool ff_gated, output_gate, qk_norm;
+    double soft_cap;
+    enum qkv_attention_sink sink;
 };
 
 static const struct variant VARIANTS[] = {
@@ -47,6 +49,11 @@ static const struct variant VARIANTS[] = {
      .attention_only = true, .decoder_layers = 1},
     {"QK-norm", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_ROTARY, .decoder_layers = 2, .key_value_heads = 1,
      .qk_norm = true},
+    {"soft cap", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_RELATIVE, .decoder_layers = 2, .soft_cap = 0.5},
+    {"learned sink", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_SINUSOIDAL, .decoder_layers = 2,
+     .sink = QKV_ATTENTION_SINK_LEARNED},
+    {"sink of 0, flash, window", QKV_NORM_PRE, QKV_NORM_LAYER, QKV_POSITION_ALIBI, .decoder_layers = 2,
+     .window = 2, .soft_cap = 2, .kernel = QKV_KERNEL_FLASH, .sink = QKV_ATTENTION_SINK_ZERO},
 };
 
 enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0] };
@@ -64,6 +71,8 @@ static struct qkv_model *model_of(const struct variant *variant, enum qkv_dtype 
         stacks[i]->ff_gated = variant->ff_gated;
         stacks[i]->attention.output_gate = variant->output_gate;
         stacks[i]->attention.qk_norm = variant->qk_norm;
+        stacks[i]->attention.soft_cap = variant->soft_cap;
+        stacks[i]->attention.sink = variant->sink;
         stacks[i]->positions.buckets = 8;
         stacks[i]->positions.max_distance = 6;
         stacks[i]->attention.kernel = variant->kernel;

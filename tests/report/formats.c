@@ -99,8 +99,8 @@ Test(formats, json_holds_tokens_and_weights)
     cJSON *expected RELEASED(free_json) = cJSON_Parse(
         "{\"format\": \"qkv attention 1\", \"about\": \"weights[row][column] is the number that `value` "
         "names, "
-        "of the row's token (query) for the column's token (key); rows of attention weights sum to 1; layers "
-        "and heads count "
+        "of the row's token (query) for the column's token (key); rows of attention weights sum to 1, with a "
+        "sink to less; layers and heads count "
         "from 1\", \"title\": \"perro → 狗\", \"model\": \"tiny\", \"value\": \"attention weight\","
         "\"source\": [\"perro\", \"a,\\\"b\\\"\", \"</s>\"],"
         "\"target_input\": [\"<s>\", \"狗\"], \"target_output\": [\"狗\", \"</s>\"],"

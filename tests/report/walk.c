@@ -193,6 +193,8 @@ Test(walk, newer_variants)
             stacks[s]->ff_gated = true;
             stacks[s]->attention.output_gate = i;
             stacks[s]->attention.qk_norm = true;
+            stacks[s]->attention.soft_cap = 0.8;
+            stacks[s]->attention.sink = i ? QKV_ATTENTION_SINK_LEARNED : QKV_ATTENTION_SINK_ZERO;
             stacks[s]->positions.type = i ? QKV_POSITION_ROTARY : QKV_POSITION_SINUSOIDAL;
             stacks[s]->activation = i ? QKV_ACTIVATION_SILU : QKV_ACTIVATION_NONE;
         }

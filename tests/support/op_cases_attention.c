@@ -23,6 +23,7 @@ static struct qkv_attention_rule draw_rule(enum qkv_op_id op)
         if (!draw(4)) rule.buckets = 2 * between(rule.causal ? 1 : 2, 5);
         rule.max_distance = qkv_attention_single_buckets(rule.buckets, rule.causal) + between(1, 20);
         if (draw(2)) rule.scale = 0.5;
+        if (!draw(4)) rule.soft_cap = 0.7;
     }
     rule.kernel = (enum qkv_attention_kernel)draw(3);
     rule.mask_values = (enum qkv_mask_values)draw(2);
@@ -110,6 +111,8 @@ void draw_attention(struct op_case *test, int64_t largest)
     }
     if (op == QKV_OP_attention_mix) inputs[1] = value;
     if (op == QKV_OP_attention_weights) inputs[1] = mask;
+    if ((op == QKV_OP_attention || op == QKV_OP_attention_weights) && !draw(3))
+        inputs[op == QKV_OP_attention ? 5 : 2] = QKV_SHAPE(rule->heads);
     if (op == QKV_OP_attention_loss) {
         inputs[1] = ragged;
         test->options.factor = 0.5;

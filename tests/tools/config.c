@@ -224,6 +224,10 @@ Test(config, refuses_keys_that_contradict_each_other)
 Test(config, refuses_attention_keys_that_contradict_each_other)
 {
     static const char *const cases[][2] = {
+        {"model: {decoder: {ff_size: 0, ff_gated: true}}",
+         "4:31: model.decoder.ff_gated is true, but needs model.decoder.ff_size above 0"},
+        {"model: {decoder: {attention: {soft_cap: -1}}}",
+         "4:41: model.decoder.attention.soft_cap is -1, but must be at least 0"},
         {"model: {encoder: {attention: {key_value_heads: 3}}}",
          "4:31: model.encoder.attention.key_value_heads is 3, but must divide model.encoder.num_heads (4)"},
         {"model: {decoder: {attention: {global_tokens: 2}}}",

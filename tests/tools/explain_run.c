@@ -221,6 +221,8 @@ Test(explain_run, explains_every_attention)
         {"window: 1, global_tokens: 1", "type: sinusoidal", "mask"},
         {"window: 2, key_value_heads: 1, kernel: flash", "type: rotary", "rotated_keys"},
         {"output_gate: true", "type: sinusoidal", "gated_context"},
+        {"soft_cap: 0.5, sink: learned", "type: alibi", "capped_scores"},
+        {"sink: zero, window: 2", "type: sinusoidal", "sinks"},
         {"qk_norm: true, key_value_heads: 2", "type: rotary", "normed_keys"},
     };
     static const char *const kinds[] = {"encoder", "decoder"};

@@ -123,6 +123,8 @@ Test(gradcheck, a_config_takes_overrides_and_sentences)
         "-s model.encoder.ff_gated=true -s model.decoder.ff_gated=true -s model.decoder.activation=gelu",
         "-s model.encoder.attention.output_gate=true -s model.decoder.attention.output_gate=true",
         "-s model.encoder.attention.qk_norm=true -s model.decoder.attention.qk_norm=true",
+        "-s model.encoder.attention.soft_cap=2 -s model.decoder.attention.soft_cap=0.5",
+        "-s model.encoder.attention.sink=zero -s model.decoder.attention.sink=learned",
         "-s training.r_drop=5 -s model.tied_softmax=true",
         "-s model.encoder.ff_size=0 -s model.decoder.ff_size=0",
         "-s training.simcut=3 -s training.simcut_rate=0.3 -s model.encoder.embeddings.word_dropout=0.1",

@@ -32,13 +32,15 @@ const STEPS = {
     'Scores become weights': {
         scores: 'How well each query fits each key.',
         scaled_scores: 'Divided, so that the softmax does not become a maximum.',
+        capped_scores: 'No score may exceed a bound.',
         distance_bias: 'Learned or fixed for each distance.',
         biased_scores: 'Each score, with the bias for its distance.',
         mask: 'Which words may be seen.',
         masked_scores: 'Words that may not be seen get no weight.',
         predicted_positions: 'The position in the sentence on which each step centers.',
         gaussian_window: 'Words near that position count more.',
-        weights: 'Softmax makes positive weights of the scores: a row sums to 1.',
+        sinks: 'What each head may look at instead of a word.',
+        weights: 'Softmax makes positive weights of the scores.',
     },
     'Weights mix values': {
         context: 'The values, mixed by the weights.',

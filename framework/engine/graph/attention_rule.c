@@ -33,6 +33,9 @@ enum qkv_status qkv_attention_rule_check(const struct qkv_attention_rule *rule, 
                              rule->dropout);
     if (!isfinite(rule->scale))
         return qkv_error_set(error, "the scale is %g, but must be finite", rule->scale);
+    if (!(rule->soft_cap >= 0) || isinf(rule->soft_cap))
+        return qkv_error_set(error, "soft_cap is %g, but must be a number above 0, or 0 for none",
+                             rule->soft_cap);
     if ((int)rule->kernel < QKV_KERNEL_AUTO || (int)rule->kernel > QKV_KERNEL_FLASH)
         return qkv_error_set(error, "kernel is %d, which is no value of enum qkv_attention_kernel",
                              (int)rule->kernel);

@@ -6,7 +6,8 @@
  * tested against them. */
 
 /* ---- attention_scores: s_ij = scale q_i . k_j + distance terms;  dq_i += scale ds_ij k_j,
- * dk_j += scale ds_ij q_i, dbias_bucket += ds_ij ---- */
+ * dk_j += scale ds_ij q_i, dbias_bucket += ds_ij. With a soft cap, c_ij = cap tanh(scale q_i . k_j / cap) replaces the product,
+ * and ds_ij is multiplied by its slope, 1 - (c_ij / cap)^2, in dq and dk ---- */
 
 static bool attention_scores_shape(struct qkv_tensor *y)
 {
@@ -59,8 +60,9 @@ static void score_pair(struct qkv_tensor *y, struct pair pair)
     const struct pair_offsets offset = offsets_of(y, pair, y->input[0]->shape.size[1]);
     const real *q = (const real *)y->input[0]->value + offset.query,
                *k = (const real *)y->input[1]->value + offset.key;
-    ((real *)y->value)[pair.at] = score_scale(y, offset.width) * row_dot(offset.width, q, k) +
-                                  distance_term(y, y->input[2], pair.offset, pair.head);
+    real score = score_scale(y, offset.width) * row_dot(offset.width, q, k);
+    cap_scores(&y->options.attention, 1, &score);
+    ((real *)y->value)[pair.at] = score + distance_term(y, y->input[2], pair.offset, pair.head);
 }
 
 static void score_pair_back(struct qkv_tensor *y, struct pair pair)
@@ -68,9 +70,14 @@ static void score_pair_back(struct qkv_tensor *y, struct pair pair)
     struct qkv_tensor *query = y->input[0], *key = y->input[1], *bias = y->input[2];
     const struct qkv_attention_rule *rule = &y->options.attention;
     const struct pair_offsets offset = offsets_of(y, pair, query->shape.size[1]);
-    real ds = ((const real *)y->gradient)[pair.at], scaled = score_scale(y, offset.width) * ds;
+    real ds = ((const real *)y->gradient)[pair.at], scale = score_scale(y, offset.width), scaled = scale * ds;
     real *dq = gradient_of(query), *dk = gradient_of(key), *db = gradient_of(bias);
     const real *q = (const real *)query->value + offset.query, *k = (const real *)key->value + offset.key;
+    if (rule->soft_cap > 0) {
+        real score = scale * row_dot(offset.width, q, k);
+        cap_scores(rule, 1, &score);
+        scaled *= cap_slope(rule, score);
+    }
     for (int64_t d = 0; dq && d < offset.width; d++) dq[offset.query + d] += scaled * k[d];
     for (int64_t d = 0; dk && d < offset.width; d++) dk[offset.key + d] += scaled * q[d];
     if (db) db[qkv_attention_bucket(rule, pair.offset) * rule->heads + pair.head] += ds;
@@ -90,7 +97,8 @@ OP(attention_scores, .inputs = 3, .optional = INPUT(2), .backward_reads = INPUT(
    .shape = RULE(attention_scores_shape), .forward = attention_scores_forward,
    .backward = attention_scores_backward);
 
-/* ---- attention_weights: w = softmax of each row over its visible keys;  ds = w (dw - sum(dw w)) ---- */
+/* ---- attention_weights: w = softmax of each row over its visible keys and the sink of its head;  ds = w (dw - sum(dw w)),
+ * dsink -= (1 - sum(w)) sum(dw w) ---- */
 
 /* Refuses an input 0 that is no ragged block: the segments give the number of rows, which it does not tell. */
 static bool check_ragged(struct qkv_tensor *y, const char *what)
@@ -105,7 +113,8 @@ static bool check_ragged(struct qkv_tensor *y, const char *what)
 static bool attention_weights_shape(struct qkv_tensor *y)
 {
     return check_rule(y) && find_segments(y) && check_attention(y, ANY_ROWS, ANY_ROWS, y->input[1]) &&
-           check_ragged(y, "scores") && same_as_input(y);
+           check_vector(y, y->input[2], y->options.attention.heads, "sink") && check_ragged(y, "scores") &&
+           same_as_input(y);
 }
 
 static void attention_weights_forward(struct qkv_tensor *y)
@@ -122,7 +131,7 @@ static void attention_weights_forward(struct qkv_tensor *y)
             int64_t i = row % p.queries;
             struct span span[2];
             spans_of(visible_to(&options->attention, &p, i), 0, p.keys, mask_row(mask, &p, i), span);
-            masked_softmax(p.keys, span, scores + at, weights + at);
+            masked_softmax(p.keys, span, sink_of(y->input[2], row / p.queries), scores + at, weights + at);
         }
     }
 }
@@ -131,19 +140,20 @@ static void attention_weights_backward(struct qkv_tensor *y)
 {
     const struct qkv_options *options = &y->options;
     const real *weights = y->value, *dw = y->gradient;
-    real *ds = gradient_of(y->input[0]);
+    real *ds = gradient_of(y->input[0]), *dsink = gradient_of(y->input[2]);
     int64_t at = 0;
     for (int64_t s = 0; s < qkv_segment_count(&options->queries); s++) {
         struct segment p = segment_at(options, s, at, 0, 0);
         for (int64_t row = 0; row < options->attention.heads * p.queries; row++, at += p.keys) {
             real dot = row_dot(p.keys, weights + at, dw + at);
-            for (int64_t j = at; j < at + p.keys; j++) ds[j] += weights[j] * (dw[j] - dot);
+            if (dsink) dsink[row / p.queries] -= (1 - row_sum(p.keys, weights + at)) * dot;
+            for (int64_t j = at; ds && j < at + p.keys; j++) ds[j] += weights[j] * (dw[j] - dot);
         }
     }
 }
 
-OP(attention_weights, .inputs = 2, .optional = INPUT(1), .backward_reads = RESULT, .weights_read = RESULT,
-   .shape = RULE(attention_weights_shape), .forward = attention_weights_forward,
+OP(attention_weights, .inputs = 3, .optional = INPUT(1) | INPUT(2), .backward_reads = RESULT,
+   .weights_read = RESULT, .shape = RULE(attention_weights_shape), .forward = attention_weights_forward,
    .backward = attention_weights_backward, .weights = value_of_block);
 
 /* ---- attention_mix: o_i = sum_j w_ij v_j;  dw_ij += do_i . v_j, dv_j += w_ij do_i ---- */
@@ -512,6 +522,7 @@ static struct attention attention_of(const struct qkv_tensor *y)
         .value = value->value,
         .mask = mask_of(y, y->input[3]),
         .bias = y->input[4],
+        .sink = y->input[5],
     };
     a.group = a.heads / qkv_attention_key_value_heads(&options->attention);
     a.key_width = a.query_ld / a.heads;
@@ -535,7 +546,7 @@ static bool attention_shape(struct qkv_tensor *y)
     const struct qkv_tensor *query = y->input[0], *key = y->input[1], *value = y->input[2];
     if (!check_rule(y) || !check_query_and_key(y, query, key) ||
         !check_heads(y, value, qkv_attention_key_value_heads(&y->options.attention), "value") ||
-        !check_bias(y, y->input[4]))
+        !check_bias(y, y->input[4]) || !check_vector(y, y->input[5], y->options.attention.heads, "sink"))
         return false;
     if (key->shape.size[0] != value->shape.size[0])
         return qkv_refuse(y, "key is %s, but value is %s", qkv_shape_text(key->shape),
@@ -602,8 +613,8 @@ static const void *attention_all_weights(struct qkv_tensor *y)
     return y->weights;
 }
 
-OP(attention, .inputs = 5, .optional = INPUT(3) | INPUT(4), .random = true,
-   .backward_reads = INPUT(0) | INPUT(1) | INPUT(2) | INPUT(3) | INPUT(4),
-   .weights_read = INPUT(0) | INPUT(1) | INPUT(3) | INPUT(4), .shape = RULE(attention_shape),
+OP(attention, .inputs = 6, .optional = INPUT(3) | INPUT(4) | INPUT(5), .random = true,
+   .backward_reads = INPUT(0) | INPUT(1) | INPUT(2) | INPUT(3) | INPUT(4) | INPUT(5),
+   .weights_read = INPUT(0) | INPUT(1) | INPUT(3) | INPUT(4) | INPUT(5), .shape = RULE(attention_shape),
    .forward = attention_forward, .backward = attention_backward, .recompute = attention_recompute,
    .weights = attention_all_weights);

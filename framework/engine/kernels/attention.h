@@ -61,6 +61,20 @@ static inline real score_scale(const struct qkv_tensor *y, int64_t width)
     return (real)(given > 0 || given < 0 ? given : 1.0 / sqrt((double)width));
 }
 
+/* The soft cap of n scaled scores: cap tanh(score / cap). */
+static inline void cap_scores(const struct qkv_attention_rule *rule, int64_t n, real *restrict scores)
+{
+    real cap = (real)rule->soft_cap;
+    for (int64_t i = 0; cap > 0 && i < n; i++) scores[i] = cap * fast_tanh(scores[i] / cap);
+}
+
+/* The derivative of a capped score. */
+static inline real cap_slope(const struct qkv_attention_rule *rule, real capped)
+{
+    real share = capped / (real)rule->soft_cap;
+    return 1 - share * share;
+}
+
 /* ---- softmax over the visible keys ---- */
 
 /* The keys that query i of a segment sees. */
@@ -172,13 +186,22 @@ static inline real inverse_sum(real sum, const struct span span[2])
     return hides_all ? 0 : 1 / sum;
 }
 
-/* Softmax of one row of scores over both spans; other columns become 0. A row without visible keys
- * becomes all 0. `from` and `to` may be the same. */
-static inline void masked_softmax(int64_t keys, const struct span span[2], const real *from, real *to)
+/* The score of the sink of head h; -infinity without sink. */
+static inline real sink_of(const struct qkv_tensor *sink, int64_t h)
+{
+    return sink ? ((const real *)sink->value)[h] : (real)-INFINITY;
+}
+
+/* Softmax of one row of scores over both spans, and a sink, whose score is -infinity if there is none; other columns become 0. A
+ * row without visible keys becomes all 0. `from` and `to` may be the same. */
+static inline void masked_softmax(int64_t keys, const struct span span[2], real sink, const real *from,
+                                  real *to)
 {
     real maximum = span_maximum(span[0], from), other = span_maximum(span[1], from), sum = 0;
     maximum = other > maximum ? other : maximum;
+    if (sink > maximum) maximum = sink;
     for (int k = 0; k < 2; k++) sum += span_exp(span[k], from, maximum, to);
+    if (!(sink <= (real)-INFINITY)) sum += fast_exp(sink - maximum); /* also NaN */
     real inverse = inverse_sum(sum, span);
     for (int k = 0; k < 2; k++)
         for (int64_t j = span[k].from; j < span[k].to; j++) to[j] *= inverse;
@@ -412,7 +435,7 @@ struct attention {
     real scale;
     const real *query, *key, *value;
     struct mask mask;
-    const struct qkv_tensor *bias;
+    const struct qkv_tensor *bias, *sink;
 };
 
 /* One head of one segment. */
@@ -562,7 +585,8 @@ static inline int64_t rows_of_blocks(const struct qkv_attention_rule *rule, int6
 /* A segment with one query that sees all keys: every step of decoding. */
 static inline bool is_single(const struct attention *a, const struct segment *p)
 {
-    return p->queries == 1 && !a->mask.value && !a->rule->window && !qkv_attention_adds_distance(a->rule);
+    return p->queries == 1 && !a->mask.value && !a->rule->window && !qkv_attention_adds_distance(a->rule) &&
+           !(a->rule->soft_cap > 0) && !a->sink;
 }
 
 /* Calls `visit` for every block of every head; without a window, blocks have at most `most` rows. If `single` is not NULL, it is

@@ -41,12 +41,14 @@ static int64_t exact_saved(const struct attention *a)
     return a->keep_weights ? sizes.weights : sizes.largest;
 }
 
-/* Size of the scratch: the two tables of distance terms, one block, and the workspace of tile_scores. */
+/* Size of the scratch: the two tables of distance terms, one block, with a soft cap another one for the scores, and the
+ * workspace of tile_scores. */
 static int64_t exact_scratch(const struct attention *a)
 {
     struct block_sizes sizes = block_sizes_of(a);
     int64_t width = a->key_width > a->value_width ? a->key_width : a->value_width;
-    return sizes.largest + tile_workspace(sizes.columns, width) + distance_count(a);
+    int64_t blocks = a->rule->soft_cap > 0 ? 2 : 1;
+    return blocks * sizes.largest + tile_workspace(sizes.columns, width) + distance_count(a);
 }
 
 static real *block_scratch(const struct place *place)
@@ -239,22 +241,33 @@ static void single_forward(const struct place *place)
     }
 }
 
+/* The scaled and capped scores of a block, without distance terms. work: of tile_scores. */
+static void block_scores(const struct place *place, real *scores, real *work)
+{
+    const struct attention *a = place->a;
+    const struct block *b = &place->block;
+    const struct head *head = &place->head;
+    const real *query = a->query + head->query + b->row * a->query_ld, *key = a->key + head->key;
+    real *column = scores;
+    for (int r = 0; r < 2; column += b->length[r++])
+        if (b->length[r])
+            tile_scores(b->rows, b->length[r], a->key_width, query, a->query_ld,
+                        key + b->start[r] * a->key_ld, a->key_ld, column, b->columns, work);
+    for (int64_t i = 0; i < b->rows * b->columns; i++) scores[i] *= a->scale;
+    cap_scores(a->rule, b->rows * b->columns, scores);
+}
+
 static void block_weights(const struct place *place)
 {
     const struct attention *a = place->a;
     const struct block *b = &place->block;
     const struct head *head = &place->head;
     const struct segment *p = &head->segment;
-    const real *query = a->query + head->query + b->row * a->query_ld, *key = a->key + head->key;
-    real *weights = weights_of(place), *column = weights;
-    for (int r = 0; r < 2; column += b->length[r++])
-        if (b->length[r])
-            tile_scores(b->rows, b->length[r], a->key_width, query, a->query_ld,
-                        key + b->start[r] * a->key_ld, a->key_ld, column, b->columns, block_scratch(place));
-    for (int64_t i = 0; i < b->rows * b->columns; i++) weights[i] *= a->scale;
+    real *weights = weights_of(place);
+    block_scores(place, weights, block_scratch(place));
     for (int64_t i = 0; qkv_attention_adds_distance(a->rule) && i < b->rows; i++)
         add_distance_terms(place, i, weights + i * b->columns);
-    if (!a->mask.value && !a->rule->window && b->columns < SHORT_ROW) {
+    if (!a->mask.value && !a->rule->window && !a->sink && b->columns < SHORT_ROW) {
         bool causal = a->rule->causal;
         short_softmax(b->rows, b->columns, causal ? position_of(place, 1) : b->columns, causal, weights);
         return;
@@ -266,7 +279,7 @@ static void block_weights(const struct place *place)
         spans_of(visible_in_block(a->rule, p, b, i), 0, b->columns, mask, span);
         /* Column length[0], the first of range 1, is key start[1]. */
         if (mask.value) span[1].mask.value = mask.value + b->start[1] - b->length[0];
-        masked_softmax(b->columns, span, row, row);
+        masked_softmax(b->columns, span, sink_of(a->sink, head->index), row, row);
     }
 }
 
@@ -366,7 +379,7 @@ static void exact_forward(struct qkv_tensor *y, const struct attention *a)
 /* ---- backward ---- */
 
 /* ds = scale w (dw - sum(dw w)). On entry `ds` holds dw, which is 0 for dropped weights. Adds ds / scale to the gradient of
- * the distance terms. */
+ * the distance terms, and -(1 - sum(w)) sum(dw w) to that of the sink, whose weight is 1 - sum(w). */
 static void score_gradients(const struct place *place, real *ds)
 {
     const struct attention *a = place->a;
@@ -374,9 +387,11 @@ static void score_gradients(const struct place *place, real *ds)
     const real *weights = weights_of(place);
     real *table =
         needs_bias_gradient(place->y) ? distance_row(place->y, a, a->heads + place->head.index) : NULL;
-    real inverse = 1 / a->scale;
+    real inverse = 1 / a->scale, *dsink = gradient_of(place->y->input[5]);
     for (int64_t i = 0; i < b->rows; i++, weights += b->columns, ds += b->columns) {
-        real dot = row_dot(b->columns, weights, ds);
+        real dot = row_dot(b->columns, weights, ds), left = 1;
+        for (int64_t j = 0; dsink && j < b->columns; j++) left -= REAL(fabs)(weights[j]);
+        if (dsink) dsink[place->head.index] -= left * dot;
         for (int64_t j = 0; j < b->columns; j++) ds[j] = a->scale * REAL(fabs)(weights[j]) * (ds[j] - dot);
         const real *from = ds;
         for (int r = 0; table && r < 2; from += b->length[r++]) {
@@ -388,7 +403,8 @@ static void score_gradients(const struct place *place, real *ds)
 
 /* One block, with w the weights and u the weights after dropout:
  *     dv += u^T do,  du = do v^T,  dw = du * mask / (1 - rate),  ds = scale w (dw - sum(dw w)),  dq += ds k,
- *     dk += ds^T q */
+ *     dk += ds^T q
+ * With a soft cap, ds is multiplied by the slopes of the scores, which are computed again. */
 static void block_backward(const struct place *place)
 {
     struct qkv_tensor *y = place->y;
@@ -398,7 +414,8 @@ static void block_backward(const struct place *place)
     const real *out = (const real *)y->gradient + head->out + b->row * a->out_ld;
     const real *query = a->query + head->query + b->row * a->query_ld;
     real *dq = gradient_of(y->input[0]), *dk = gradient_of(y->input[1]), *dv = gradient_of(y->input[2]);
-    real *ds = block_scratch(place), *work = ds + b->rows * b->columns;
+    real *ds = block_scratch(place), *scores = ds + b->rows * b->columns;
+    real *work = a->rule->soft_cap > 0 ? scores + b->rows * b->columns : scores;
     const real *used = dv ? dropped_weights(place) : NULL; /* overwritten by dw below */
     int64_t first[2] = {0, b->length[0]};
     for (int r = 0; r < 2; r++) {
@@ -410,9 +427,12 @@ static void block_backward(const struct place *place)
         tile_scores(b->rows, b->length[r], a->value_width, out, a->out_ld, a->value + value, a->value_ld,
                     ds + first[r], b->columns, work);
     }
-    if (!dq && !dk && !needs_bias_gradient(y)) return;
+    if (!dq && !dk && !needs_bias_gradient(y) && !gradient_of(y->input[5])) return;
     if (a->drops) apply_dropout(place, ds, ds); /* a weight of 0 has no gradient, dropped or not */
     score_gradients(place, ds);
+    if (a->rule->soft_cap > 0) block_scores(place, scores, work);
+    for (int64_t i = 0; a->rule->soft_cap > 0 && i < b->rows * b->columns; i++)
+        ds[i] *= cap_slope(a->rule, scores[i]);
     for (int r = 0; r < 2; r++) {
         if (!b->length[r]) continue;
         int64_t key = head->key + b->start[r] * a->key_ld;

@@ -89,17 +89,25 @@ static real *kept_of(const struct place *place, int64_t i)
 
 /* ---- scores ---- */
 
-/* Scales the scores of row i and adds the distance terms. */
-static void finish_scores(const struct tile *tile, int64_t i, real *restrict row)
+/* Scales and caps the scores of row i and adds the distance terms. slope: with a soft cap, the derivatives of the capped scores;
+ * NULL: not wanted. */
+static void finish_scores(const struct tile *tile, int64_t i, real *restrict row, real *restrict slope)
 {
     const struct attention *a = tile->place->a;
+    real scale = a->scale;
+    if (a->rule->soft_cap > 0) {
+        for (int64_t j = 0; j < tile->count; j++) row[j] *= scale;
+        cap_scores(a->rule, tile->count, row);
+        for (int64_t j = 0; slope && j < tile->count; j++) slope[j] = cap_slope(a->rule, row[j]);
+        scale = 1;
+    }
     if (!qkv_attention_adds_distance(a->rule)) {
-        for (int64_t j = 0; j < tile->count; j++) row[j] *= a->scale;
+        for (int64_t j = 0; j < tile->count; j++) row[j] *= scale;
         return;
     }
     const real *restrict table =
         distance_row(tile->place->y, a, tile->place->head.index) + tile->first - position_of(tile->place, i);
-    for (int64_t j = 0; j < tile->count; j++) row[j] = row[j] * a->scale + table[j];
+    for (int64_t j = 0; j < tile->count; j++) row[j] = row[j] * scale + table[j];
 }
 
 /* What row i sees of keys first .. first + count - 1. */
@@ -150,7 +158,7 @@ static void tile_forward(const struct tile *tile, real *out)
     uint16_t words[MAX_KEYS];
     for (int64_t i = 0; i < rows; i++) {
         real *row = tile->scores + i * tile->count;
-        finish_scores(tile, i, row);
+        finish_scores(tile, i, row, NULL);
         add_row(tile, i, row, a->value_width, out + i * a->out_ld);
         if (!a->drops) continue;
         tile_words(tile, i, words);
@@ -168,10 +176,11 @@ static void block_forward(const struct place *place)
     const struct attention *a = place->a;
     real *out = (real *)place->y->value + place->head.out + place->block.row * a->out_ld;
     struct tile tile = tiles_of(place);
+    real sink = sink_of(a->sink, place->head.index);
     for (int64_t i = 0; i < place->block.rows; i++) {
         memset(out + i * a->out_ld, 0, (size_t)a->value_width * sizeof(real));
-        tile.maximum[i] = (real)-INFINITY;
-        tile.sum[i] = 0;
+        tile.maximum[i] = sink;
+        tile.sum[i] = sink <= (real)-INFINITY ? 0 : fast_exp(sink - sink); /* 1, or NaN as of softmax */
     }
     while (next_tile(&tile)) tile_forward(&tile, out);
     for (int64_t i = 0; i < place->block.rows; i++) {
@@ -192,12 +201,12 @@ static void flash_forward(struct qkv_tensor *y, const struct attention *a)
 
 /* ---- backward ---- */
 
-/* Turns the scores of row i into weights. */
-static void recompute_weights(const struct tile *tile, int64_t i, real *row)
+/* Turns the scores of row i into weights. slope: as for finish_scores. */
+static void recompute_weights(const struct tile *tile, int64_t i, real *row, real *slope)
 {
     const real *kept = kept_of(tile->place, i);
     struct span span[2];
-    finish_scores(tile, i, row);
+    finish_scores(tile, i, row, slope);
     visible_spans(tile->place, i, tile->first, tile->count, span);
     for (int k = 0; k < 2; k++) {
         span_exp(span[k], row, kept[0], row);
@@ -241,11 +250,12 @@ static void tile_backward(const struct tile *tile, const real *dout)
     tile_scores(b->rows, n, a->value_width, dout, a->out_ld, a->value + value, a->value_ld, tile->gradients,
                 n, tile->work);
     for (int64_t i = 0; i < b->rows; i++) {
-        real *row = tile->scores + i * n, *ds = tile->gradients + i * n;
-        recompute_weights(tile, i, row);
+        real *row = tile->scores + i * n, *ds = tile->gradients + i * n, slope[MAX_KEYS];
+        recompute_weights(tile, i, row, slope);
         row_backward(tile, i, row, ds);
         for (int64_t j = 0; table && j < n; j++)
             table[tile->first - position_of(tile->place, i) + j] += inverse * ds[j];
+        for (int64_t j = 0; a->rule->soft_cap > 0 && j < n; j++) ds[j] *= slope[j];
     }
     if (dv)
         tile_product_transposed(n, a->value_width, b->rows, tile->scores, n, dout, a->out_ld, dv + value,
@@ -268,6 +278,13 @@ static void block_backward(const struct place *place)
     struct tile tile = tiles_of(place);
     for (int64_t i = 0; i < place->block.rows; i++)
         tile.dot[i] = row_dot(a->value_width, out + i * a->out_ld, dout + i * a->out_ld);
+    real *dsink = gradient_of(place->y->input[5]);
+    /* dsink -= weight of the sink times do . o; that weight is exp(sink - m) / S */
+    for (int64_t i = 0; dsink && i < place->block.rows; i++) {
+        const real *kept = kept_of(place, i);
+        dsink[place->head.index] -=
+            fast_exp(sink_of(a->sink, place->head.index) - kept[0]) * kept[1] * tile.dot[i];
+    }
     while (next_tile(&tile)) tile_backward(&tile, dout);
 }
 
@@ -289,7 +306,7 @@ static void unpack_block(const struct place *place)
     while (next_tile(&tile))
         for (int64_t i = 0; i < place->block.rows; i++) {
             real *row = tile.scores + i * tile.count;
-            recompute_weights(&tile, i, row);
+            recompute_weights(&tile, i, row, NULL);
             memcpy(to + i * keys + tile.first, row, (size_t)tile.count * sizeof(real));
         }
 }

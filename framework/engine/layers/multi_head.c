@@ -30,7 +30,9 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
         .name = qkv_arena_string(&parameters->arena, name),
         .rule = options->rule,
         .positions = options->positions,
+        .sink = options->sink,
     };
+    qkv_require_choice(parameters, name, "sink", &qkv_attention_sink_names, (int)options->sink);
     if (!check_heads(parameters, options, name)) return;
     struct {
         struct qkv_dense *dense;
@@ -62,6 +64,9 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
         parameters->failed |= !norm_name;
         if (norm_name) qkv_norm_init(i ? &layer->key_norm : &layer->query_norm, parameters, &norm, norm_name);
     }
+    const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 0};
+    if (options->sink == QKV_ATTENTION_SINK_LEARNED)
+        layer->sink_score = qkv_parameters_add(parameters, QKV_SHAPE(heads), zeros, "%s.sink", name);
     if (!parameters->failed) layer->is_ablated = qkv_ablation_new(parameters, heads);
 }
 
@@ -116,6 +121,8 @@ struct qkv_tensor *qkv_multi_head_context(const struct qkv_multi_head *layer, st
         .bias = has_bias ? qkv_graph_parameter(graph, layer->positions->table) : NULL,
         .queries = projections->queries,
         .keys = projections->keys,
+        .sink = layer->sink == QKV_ATTENTION_SINK_ZERO ? qkv_constant(graph, QKV_SHAPE(layer->rule.heads))
+                                                       : qkv_graph_parameter(graph, layer->sink_score),
     };
     const char *outer_scope = qkv_graph_scope(graph, layer->name);
     struct qkv_tensor *context =

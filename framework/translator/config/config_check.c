@@ -211,6 +211,7 @@ static void check_transformer_stack(struct check check, const struct qkv_stack_c
     check_dropout(&check, stack->attention.dropout, ".attention.dropout");
     check_attention(&check, stack);
     check_positions(&check, stack);
+    need(&check, !stack->ff_gated || stack->ff_size, ".ff_gated", ".ff_size", " above 0");
     relate(&check, !width || width == stack->hidden_size, ".embeddings.embedding_dim", "must be 0 or",
            ".hidden_size");
 }

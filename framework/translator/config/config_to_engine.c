@@ -17,6 +17,7 @@ struct qkv_attention_rule qkv_attention_rule_from_config(const struct qkv_model_
         .alibi = self && stack->positions.type == QKV_POSITION_ALIBI,
         .buckets = relative ? stack->positions.buckets : 0,
         .max_distance = relative ? stack->positions.max_distance : 0,
+        .soft_cap = attention->soft_cap,
         .dropout = attention->dropout,
         .kernel = attention->kernel,
     };

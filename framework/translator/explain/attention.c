@@ -243,7 +243,7 @@ static struct qkv_tensor *distance_scores(struct walk *walk, const struct attent
     return qkv_reshape(graph, picked, QKV_SHAPE(heads * queries * words));
 }
 
-/* Scales scores, and adds the distance bias if there is one. */
+/* Scales scores, caps them, and adds the distance bias, if there is one. */
 static struct qkv_tensor *scale(struct walk *walk, const struct attention_setup *setup,
                                 struct qkv_tensor *scores, struct qkv_tensor *key,
                                 struct qkv_attention layout)
@@ -254,6 +254,13 @@ static struct qkv_tensor *scale(struct walk *walk, const struct attention_setup 
                qkv_walk_text(walk, "S / √%lld, the key width", (long long)setup->key_width), scores)
         ->factor = factor;
     qkv_walk_rule(walk, QKV_STEP_RULE_SCALE, "scores", NULL, NULL);
+    const char *name = "scaled_scores";
+    double cap = setup->rule.soft_cap;
+    if (cap > 0) {
+        scores = qkv_scale(walk->graph, qkv_tanh(walk->graph, qkv_scale(walk->graph, scores, 1 / cap)), cap);
+        add_scores(walk, setup, name = "capped_scores", NULL,
+                   qkv_walk_text(walk, "%g tanh(scaled scores / %g)", cap, cap), scores);
+    }
     if (!qkv_attention_adds_distance(&setup->rule)) return scores;
     struct qkv_tensor *bias = distance_scores(walk, setup, key, layout),
                       *sum = qkv_add(walk->graph, scores, bias);
@@ -261,8 +268,9 @@ static struct qkv_tensor *scale(struct walk *walk, const struct attention_setup 
                setup->rule.alibi ? "B = -slope |distance|, one slope per head"
                                  : "B, learned for each distance and head",
                bias);
-    add_scores(walk, setup, "biased_scores", "scores with distance bias", "scaled scores + B", sum);
-    qkv_walk_rule(walk, QKV_STEP_RULE_SUM, "scaled_scores", "distance_bias", NULL);
+    add_scores(walk, setup, "biased_scores", "scores with distance bias",
+               cap > 0 ? "capped scores + B" : "scaled scores + B", sum);
+    qkv_walk_rule(walk, QKV_STEP_RULE_SUM, name, "distance_bias", NULL);
     return sum;
 }
 
@@ -333,7 +341,7 @@ static struct qkv_tensor *local_weights(struct walk *walk, const struct attentio
     return qkv_attention_local(graph, scores, center, layout, predictor->window);
 }
 
-/* A note for rows of weights that are all zero; NULL when there are none. */
+/* A note for rows of weights that are all zero or sum to less than 1; NULL when there are none. */
 static const char *note_on_weights(const struct attention_setup *setup)
 {
     int64_t keys = setup->key_words.count;
@@ -342,7 +350,7 @@ static const char *note_on_weights(const struct attention_setup *setup)
         while (j < keys && !(setup->visible[i * keys + j] > 0)) j++;
         if (j == keys) return "A row that sees no word has no weights: its sum is 0, and so is its context.";
     }
-    return NULL;
+    return setup->sink.rows ? "The sink takes the rest of each row: its weights sum to less than 1." : NULL;
 }
 
 /* Adds the weights between words, which pictures then show in place of `weights`. */
@@ -370,17 +378,25 @@ static struct qkv_tensor *add_attention_weights(struct walk *walk, const struct 
     const char *letter = setup->visible || setup->added_mask          ? "masked scores"
                          : setup->score != QKV_SCENE_SCORE_SCALED_DOT ? "S"
                          : qkv_attention_adds_distance(&setup->rule)  ? "scores with distance"
+                         : setup->rule.soft_cap > 0                   ? "capped scores"
                                                                       : "scaled scores";
+    if (setup->sink.rows) {
+        struct qkv_tensor *sink = qkv_walk_constant(walk, setup->sink);
+        layout.sink = qkv_reshape(walk->graph, sink, QKV_SHAPE(setup->rule.heads));
+        qkv_walk_add_matrix(walk, "sinks", "sinks",
+                            "one score per head, which competes with those of the words", 0, setup->sink);
+    }
     const char *formula = is_local ? qkv_walk_text(walk, "A = softmax(S, where |j - p_i| <= %lld) times G",
                                                    (long long)setup->predictor.window)
-                                   : qkv_walk_text(walk, "A = softmax(%s), row by row", letter);
+                                   : qkv_walk_text(walk, "A = softmax(%s%s), row by row", letter,
+                                                   setup->sink.rows ? " and the sink of the head" : "");
     struct qkv_tensor *weights = is_local
                                      ? local_weights(walk, setup, query, scores, layout)
                                      : qkv_attention_weights(walk->graph, scores, mask, layout); /* [P] */
     struct qkv_step *step = add_scores(walk, setup, "weights", NULL, formula, weights);
     step->content = QKV_STEP_WEIGHTS;
     step->note = note_on_weights(setup);
-    if (!is_local) qkv_walk_rule(walk, QKV_STEP_RULE_SOFTMAX, logits, NULL, NULL);
+    if (!is_local && !setup->sink.rows) qkv_walk_rule(walk, QKV_STEP_RULE_SOFTMAX, logits, NULL, NULL);
     if (setup->merged) add_word_weights(walk, step, setup->merged);
     return weights;
 }

@@ -24,8 +24,8 @@
  * - projections: query_weights, query_bias, key_weights, ..., queries, normed_queries (QK-norm), rotated_queries (rotary
  *   positions), keys, normed_keys, rotated_keys, values.
  * - scores: score_weights (or score_query, score_key, score_vector), scores, scaled_scores (divided
- *   by sqrt(K)), distance_bias, biased_scores (scaled_scores plus distance_bias), mask,
- *   masked_scores.
+ *   by sqrt(K)), capped_scores (with a soft cap), distance_bias, biased_scores (scaled_scores plus distance_bias), mask,
+ *   masked_scores, sinks (the score of the sink of each head).
  * - result of attention: weights, word_weights (for a model, on request; it then has the content QKV_STEP_WEIGHTS instead
  *   of weights, so that pictures show it and the best head is chosen by it), context, with an output gate also
  *   output_gate_weights, output_gate_bias, output_gate and gated_context, concatenated (the heads side by side),

@@ -48,6 +48,10 @@ void qkv_learned_multi_head(const struct qkv_model *model, const struct qkv_mult
     setup->query_norm = parameter_matrix(model, walk, layer->query_norm.gain);
     setup->key_norm = parameter_matrix(model, walk, layer->key_norm.gain);
     setup->norm_epsilon = layer->query_norm.epsilon;
+    setup->sink = parameter_matrix(model, walk, layer->sink_score);
+    if (layer->sink == QKV_ATTENTION_SINK_ZERO)
+        setup->sink = (struct qkv_matrix){1, layer->rule.heads,
+                                          qkv_walk_memory(walk, layer->rule.heads, sizeof(double))};
     setup->rule = layer->rule;
     setup->ablated = layer->is_ablated;
     setup->key_width = setup->query_projection.weight.columns / layer->rule.heads;

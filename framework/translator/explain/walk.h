@@ -136,6 +136,7 @@ struct attention_setup {
     struct projection query_projection, key_projection, value_projection, output_projection;
     struct qkv_matrix query_norm, key_norm; /* gains of QK-norm, [1, K]; no rows: none */
     double norm_epsilon;
+    struct qkv_matrix sink;            /* [1, H]: scores of sinks; no rows: none */
     struct projection gate_projection; /* of x: the output gate; without weights, there is none */
 
     struct qkv_attention_rule rule; /* heads and distance terms; masks come from visible and added_mask */

@@ -184,7 +184,8 @@ static enum qkv_status write_maps(const struct format_job *job, struct bytes *ou
     add_text(
         out, object, "about",
         "weights[row][column] is the number that `value` names, of the row's token (query) for the column's "
-        "token (key); rows of attention weights sum to 1; layers and heads count from 1");
+        "token (key); rows of attention weights sum to 1, with a sink to less; layers and heads count from "
+        "1");
     add_text(out, object, "title", report->title);
     add_text(out, object, "model", report->model);
     add_text(out, object, "precision", report->precision);

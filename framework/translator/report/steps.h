@@ -25,8 +25,8 @@
 /* What the numbers of a step are. Writers draw and store each kind of content differently. */
 enum qkv_step_content {
     QKV_STEP_MATRIX,
-    QKV_STEP_TOKENS,  /* ids of tokens, or their numbers from 1 in a scene; column_names are the tokens */
-    QKV_STEP_WEIGHTS, /* attention weights: a row sums to 1; to less with local_p, to 0 if it sees no key */
+    QKV_STEP_TOKENS, /* ids of tokens, or their numbers from 1 in a scene; column_names are the tokens */
+    QKV_STEP_WEIGHTS, /* attention weights: a row sums to 1; to less with a sink or local_p, to 0 if it sees no key */
 };
 
 /* How the numbers of a step follow from those of earlier steps X, Y and Z (struct qkv_step: from). */

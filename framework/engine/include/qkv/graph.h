@@ -56,7 +56,7 @@ struct qkv_panels;
 
 enum {
     QKV_MAX_RANK = 4,
-    QKV_MAX_INPUTS = 5,
+    QKV_MAX_INPUTS = 6,
     QKV_MAX_BLOCKS = 8, /* most blocks of parameters bound to a graph at a time (qkv_graph_bind) */
     QKV_GROUP = 32,     /* columns per group: the op group_max returns the maximum of each group */
 };
@@ -417,7 +417,8 @@ enum qkv_mask_values {
  *
  * Positions: the queries of a sentence have the last positions of its keys. With Tq queries and Tk >= Tq keys, query i has
  * position p = Tk - Tq + i; key j has position j. The score of the pair in head h is
- *     scale * query . key - slope_h |p - j| + bias[bucket(j - p), h] */
+ *     scale * query . key - slope_h |p - j| + bias[bucket(j - p), h]
+ * With a soft cap c, the first term is c tanh(scale * query . key / c). */
 struct qkv_attention_rule {
     int64_t heads; /* H, query heads; at least 1 */
     /* G, heads of keys and values: H / G consecutive query heads share one (Ainslie et al. 2023); 0: H */
@@ -434,6 +435,7 @@ struct qkv_attention_rule {
     int64_t buckets;      /* add a learned bias per distance bucket and head (Raffel et al. 2020); 0: none */
     int64_t max_distance; /* with buckets: all distances from here on share the last bucket */
     double scale;         /* of the scores; 0: 1 / sqrt(key width) (Vaswani et al. 2017) */
+    double soft_cap;      /* bound of scale * query . key (Gemma Team 2024: Gemma 2); 0: none */
     double dropout;       /* rate of dropout on the weights, in graphs with dropout */
     enum qkv_attention_kernel kernel;
     enum qkv_mask_values mask_values; /* of the mask, if there is one */
@@ -482,12 +484,15 @@ struct qkv_options {
     struct qkv_segments queries, keys; /* attention: sentences of the query rows and of the key rows */
 };
 
-/* Argument of the attention ops: the rule, the tensor that it needs, and the sentences. Sentence i of
+/* Argument of the attention ops: the rule, the tensors that it needs, and the sentences. Sentence i of
  * `queries` attends to sentence i of `keys`. */
 struct qkv_attention {
     struct qkv_attention_rule rule;
     struct qkv_tensor *bias; /* [rule.buckets, rule.heads] if the rule has buckets, else NULL */
     struct qkv_segments queries, keys;
+    /* [rule.heads]: for each head, the score of a sink, which takes part in the softmax of every row, but has no value: the
+     * weights of a row sum to less than 1 (gpt-oss, OpenAI 2025; a score of 0: softmax off by one, Miller 2023). NULL: none */
+    struct qkv_tensor *sink;
 };
 
 #define QKV_UNWRAP(...) __VA_ARGS__

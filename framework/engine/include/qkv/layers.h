@@ -177,6 +177,7 @@ struct qkv_multi_head_options {
     bool output_gate;
     bool qk_norm;
     double norm_epsilon; /* of qk_norm */
+    enum qkv_attention_sink sink;
     struct qkv_initial initial, output_initial;
     /* Self-attention: rotary positions rotate queries and keys; relative positions hold the bias that rule.buckets needs
      * (the graph fails without it). NULL: neither. Must outlive the layer. */
@@ -188,6 +189,8 @@ struct qkv_multi_head {
     struct qkv_attention_rule rule;
     struct qkv_dense query, key, value, output, gate; /* gate.weight NULL: no output gate */
     struct qkv_norm query_norm, key_norm;             /* gain [K], for all heads; NULL: no QK-norm */
+    enum qkv_attention_sink sink;
+    const struct qkv_parameter *sink_score; /* [H]: of a learned sink */
     const struct qkv_positions *positions;
     /* [H]: heads whose context is replaced by 0 in graphs built from now on; all false at first */
     bool *is_ablated;

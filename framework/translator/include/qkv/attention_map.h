@@ -1,6 +1,6 @@
 /* Attention maps: the weights of each head as a matrix, and functions that select and write them.
  *
- * Row t of a map holds the weights of query token t for all key tokens; it sums to 1, or to less with the
+ * Row t of a map holds the weights of query token t for all key tokens; it sums to 1, or to less with a sink or the
  * attention score local_p. A report holds the maps of one sentence pair and the tokens that name their rows
  * and columns.
  * qkv_attention_collect makes reports from a model, qkv_text_translator_attention (run.h) from a text.

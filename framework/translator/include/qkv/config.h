@@ -132,6 +132,8 @@ struct qkv_attention_config {
     double dropout; /* of the weights */
     /* Of a transformer, as in struct qkv_attention_rule; window 0: none, for which files have 1000000 */
     int64_t key_value_heads, window, global_tokens;
+    double soft_cap;
+    enum qkv_attention_sink sink;
     enum qkv_attention_kernel kernel;
     enum qkv_attention_score score; /* of the decoder; a transformer has scaled_dot */
     int64_t local_window;           /* local_p: tokens on either side of the predicted source position */
