@@ -7,7 +7,7 @@
 static void opened(void)
 {
     enter(tiny_task("accessible"));
-    browser_open_run("-s training.snapshots=3", "--sentence 'a b c' --pairs dev.tsv",
+    browser_open_run("-s training.snapshots=3", "--lesson --sentence 'a b c' --pairs dev.tsv",
                      "s=a+b+c&beam=3&silent=encoder-1-1&silent-words=2&steps=1");
     wait_until("state.walk && isSettled()");
     run_script("element('train').open = true");
@@ -60,13 +60,17 @@ PageTest(page_accessible, passes_axe)
     if (!axe) cr_skip_test("QKV_AXE does not name axe.min.js of axe-core");
     opened();
     run_script("(() => { %s\n; })()", axe);
-    for (int i = 0; i < 8; i++) {
-        resize(widths[i / 2]);
+    for (int i = 0; i < 12; i++) {
+        /* At last the lesson beside an open row of softmax, and the presentation. */
+        if (i == 8) run_script("goToStep(4)");
+        if (i == 10) run_script("goToStep(0), change({ isPresenting: true })");
+        wait_until("isSettled()");
+        resize(widths[i / 2 % 4]);
         run_script("setTheme(%s)", i % 2 ? "true" : "false");
         char *violations = value_of("axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', "
                                     "'wcag22aa', 'best-practice'] }).then(({ violations }) => "
                                     "violations.map(({ id, nodes }) => id + ': ' + nodes[0].html).join())");
-        cr_expect_str_empty(violations, "%d pixels, %s: %s", widths[i / 2], i % 2 ? "dark" : "light",
+        cr_expect_str_empty(violations, "%d pixels, %s: %s", widths[i / 2 % 4], i % 2 ? "dark" : "light",
                             violations);
     }
 }

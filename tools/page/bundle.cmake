@@ -13,6 +13,7 @@ foreach(link IN LISTS links)
     string(REGEX REPLACE ".* src=\"([^\"]*)\".*" "\\1" name "${link}")
     string(REPLACE " src=\"${name}\"></script>" ">" opening "${link}")
     file(READ ${FROM}/${name} text)
+    string(REGEX REPLACE "\n *//[^\n]*" "" text "${text}") # lines that are comments
     string(REPLACE "${link}" "${opening}\n${text}</script>" html "${html}")
 endforeach()
 file(WRITE ${TO} "${html}")

@@ -444,7 +444,7 @@ function softmaxRows(step, { of: { row, column }, terms }) {
     const rows = terms.map(([name, score, , power], i) => ({ name, score, power, column: columns[i], weight: valueAt(step, row, columns[i]) }));
     rows.sort((a, b) => b.power - a.power);
     const greatest = numberText(rows[0].score), shift = greatest.startsWith('−') ? `(${greatest})` : greatest;
-    const head = make('tr', {}, ...['', 'score', `exp(score −\u00a0${shift})`, 'weight'].map(textContent => make('th', { scope: 'col', textContent })));
+    const head = make('tr', {}, ...['word', 'score', `exp(score −\u00a0${shift})`, 'weight'].map(textContent => make('th', { scope: 'col', textContent })));
     return [head, ...rows.map(({ name, score, power, weight, column: own }) =>
         makeTermRow(name, [score, power, weight].map(numberText), power, own === column ? 'own' : ''))];
 }
