@@ -383,6 +383,52 @@ Test(attention, attribute_looks_into_layers)
     cr_expect_eq(json_size(by_number, "walks.0.steps"), 5);
 }
 
+/* The row of a method. */
+static const cJSON *method_of(const cJSON *table, const char *name)
+{
+    for (int i = 0; i < json_size(table, "methods"); i++)
+        if (!strcmp(json_text(table, format("methods.%d.name", i)), name))
+            return json_at(table, format("methods.%d", i));
+    cr_assert_fail("no method %s", name);
+    return NULL;
+}
+
+Test(attention, attribute_compares_methods)
+{
+    write_text(".", "pairs.tsv", "one two three\tuno dos tres\ntwo one\tdos uno\n");
+    write_text(".", "gold", "0-0 1-1 2-2\n0-0 1-1\n");
+    const cJSON *table = json_by("qkv attribute run --compare pairs.tsv --links gold --seed run -f json"),
+                *scores = json_by("qkv evaluate run pairs.tsv --links gold --json --no-translation");
+    cr_assert_eq(json_size(table, "methods"), 9);
+    /* Links by the mean of all heads are those of qkv evaluate. */
+    bool found = false;
+    for (int i = 0; i < json_size(scores, "alignment.results"); i++) {
+        const cJSON *one = json_at(scores, format("alignment.results.%d", i));
+        if (strcmp(json_text(one, "drawing"), "target") || strcmp(json_text(one, "reading"), "predicted") ||
+            !cJSON_IsString(json_at(one, "head")))
+            continue;
+        found = true;
+        cr_expect_float_eq(json_number(method_of(table, "attention"), "alignment_error"),
+                           json_number(one, "aer"), 1e-12);
+    }
+    cr_assert(found);
+    /* A run agrees with itself, chance does not. */
+    cr_expect_eq(json_number(method_of(table, "gradient"), "agreement"), 1);
+    cr_expect_lt(json_number(method_of(table, "random"), "agreement"), 1);
+    /* Of one source word, every rationale is the word. */
+    write_text(".", "one.tsv", "one\tuno\n");
+    const cJSON *single = json_by("qkv attribute run --compare one.tsv -f json"),
+                *fall = json_by("qkv attribute run one -t uno -f json");
+    double expected = 0;
+    for (int t = 0; t < 2; t++)
+        expected += json_number(fall, format("next_probability.%d", t)) *
+                    (1 - exp(-json_cell(json_at(fall, "maps.0.weights"), t, 0))) / 2;
+    cr_expect_float_eq(json_number(method_of(single, "norms"), "comprehensiveness"), expected, 1e-6);
+    cr_expect_float_eq(json_number(method_of(single, "norms"), "sufficiency"), 0, 1e-6);
+    const char *text = run_ok("qkv attribute run --compare pairs.tsv --limit 1 -q");
+    cr_expect(strstr(text, "1 sentence pairs") && !strstr(text, "agreement"), "%s", text);
+}
+
 Test(attention, attribute_refuses)
 {
     static const struct {

@@ -2,6 +2,7 @@
 #include "output_options.h"
 #include "search_options.h"
 #include "sentence_pair.h"
+#include "trust.h"
 
 #include "data/tokenizer.h"
 #include "draw/text.h"
@@ -17,6 +18,8 @@ static const char *method, *layer, *head;
 static int64_t steps;
 static bool words, lens;
 static const char *patch_from, *word;
+static struct links_options links_options;
+static struct trust_options trust = {.links = &links_options};
 
 static NAME_LISTER(method_name, index < QKV_ATTRIBUTION_METHODS
                                     ? qkv_attribution_method_info((enum qkv_attribution_method)index)->name
@@ -223,13 +226,18 @@ static int read_options(struct attributor *a, const struct output *output)
     if ((layer || head) && !has_heads)
         return print_error("--layer and --head are for the methods attention and norms: "
                            "the others follow the whole model");
-    if (!!method + lens + !!patch_from > 1)
-        return print_error("--method, --lens and --patch-from are different questions: give one of them");
+    if (!!method + lens + !!patch_from + !!trust.path > 1)
+        return print_error(
+            "--method, --lens, --patch-from and --compare are different questions: give one of them");
+    if ((trust.seeds.count || trust.limit || links_options.path) && !trust.path)
+        return print_error("--links, --seed and --limit are for --compare");
     if (word && !patch_from) return print_error("--word is for --patch-from");
     if ((lens || patch_from) && (pair_options.versus || words))
         return print_error("--versus and --words are for attribution, not for --lens and --patch-from");
-    if (lens && output->format->use != QKV_FORMAT_TERMINAL && strcmp(output->format->name, "json") != 0)
-        return print_error("--lens is written as text or json, not as %s", output->format->name);
+    if ((lens || trust.path) && output->format->use != QKV_FORMAT_TERMINAL &&
+        strcmp(output->format->name, "json") != 0)
+        return print_error("%s is written as text or json, not as %s", lens ? "--lens" : "--compare",
+                           output->format->name);
     if (pair_options.versus && output->format->use == QKV_FORMAT_DATA)
         return print_error("--versus is for formats that people look at, but %s is for programs",
                            output->format->name);
@@ -242,12 +250,17 @@ static int run_attribute(int operands, char **operand)
     struct attributor a = {0};
     struct output output;
     struct qkv_error error = {""};
-    (void)operands;
-    if (output_read(&output, &output_options) || read_options(&a, &output)) return QKV_INVALID;
+    if (output_read(&output, &output_options) || read_options(&a, &output) ||
+        links_options_check(&links_options, trust.path))
+        return QKV_INVALID;
+    if ((operands == 2) == !!trust.path)
+        return print_error(trust.path ? "--compare reads sentence pairs from its file: leave out SENTENCE"
+                                      : "SENTENCE is missing: qkv attribute RUN SENTENCE");
     output.quiet = pair_options.quiet;
     enum qkv_status status =
         sentence_pair_open(&a.pair, operand[0], &pair_options, QKV_FLOAT32, NULL, &error);
-    for (bool found = true; !status && found;) {
+    if (!status && trust.path) status = compare_methods(&a.pair.run, &trust, &output, &error);
+    for (bool found = !trust.path; !status && found;) {
         status = sentence_pair_next(&a.pair, operand[1], &found, &error);
         if (!status && found) status = show(&a, &output, &error);
     }
@@ -272,16 +285,21 @@ const struct command command_attribute = {
         "--lens shows instead what the output layer would predict from the state after each layer of the "
         "decoder (text, json). --patch-from shows instead how the probability of one word of the output "
         "changes when the output of one head, or the state of one word after one layer, is that of another "
-        "sentence with as many words.\n",
+        "sentence with as many words. --compare makes a table of all methods, on sentence pairs: how well "
+        "the strongest source words agree with gold links, how far the probability falls when they are "
+        "erased (comprehensiveness) and when all others are (sufficiency), and whether runs agree.\n",
     .examples = "  qkv attribute runs/toy_en_es \"the cat is sleeping\"\n"
                 "  qkv attribute runs/toy_en_es \"the cat is sleeping\" -m integrated -o cat.svg\n"
                 "  qkv attribute runs/toy_en_es \"the cat is sleeping\" -t \"el perro duerme\"\n"
                 "  qkv attribute runs/toy_en_es \"the cat is sleeping\" --lens\n"
                 "  qkv attribute runs/toy_en_es \"the cat is sleeping\" \\\n"
-                "      --patch-from \"the dog is sleeping\" --word gato\n",
-    .operands = OPERANDS(
-        {"RUN", VALUE_RUN, "a run folder"},
-        {"SENTENCE", VALUE_OTHER, "the text to translate, or to read; -: each line of standard input"}),
+                "      --patch-from \"the dog is sleeping\" --word gato\n"
+                "  qkv attribute runs/toy_en_es --compare datasets/en_es/test.tsv \\\n"
+                "      --links datasets/en_es/test.align\n",
+    .operands =
+        OPERANDS({"RUN", VALUE_RUN, "a run folder"},
+                 {"SENTENCE", VALUE_OTHER,
+                  "the text to translate, or to read; -: each line of standard input", .optional = true}),
     .options = OPTIONS(
         {"method", 'm', "METHOD", OPTION_CHOICE, &method, "{choices} (default: erasure)",
          .choices = method_name},
@@ -297,6 +315,14 @@ const struct command command_attribute = {
          "replace heads and states by those of this sentence"},
         {"word", 0, "WORD", OPTION_TEXT, &word,
          "--patch-from: the word of the output, or its number (default: 1)"},
+        {"compare", 0, "TSV", OPTION_TEXT, &trust.path,
+         "compare all methods on these sentence pairs (text, json)", .completes = VALUE_FILE},
+        COMMAND_OPTIONS_LINKS(&links_options, "--compare: measure alignment errors"),
+        {"seed", 0, "RUN", OPTION_LIST, &trust.seeds,
+         "--compare: a run of the same config with another seed, for agreement; may be repeated",
+         .completes = VALUE_RUN},
+        {"limit", 0, "N", OPTION_INTEGER, &trust.limit, "--compare: the first N pairs (default: 100)", 1,
+         1e6},
         COMMAND_OPTIONS_SENTENCE_PAIR(&pair_options, "", " (not in formats for programs)"),
         COMMAND_OPTION_PRECISION(&pair_options.precision), COMMAND_OPTIONS_OUTPUT(&output_options),
         COMMAND_OPTION_WITHOUT(&pair_options.without)),

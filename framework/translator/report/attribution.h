@@ -2,6 +2,7 @@
  * what changes when their outputs are replaced (states.c), and how attention mixes tokens from layer to layer (flow.c). */
 #pragma once
 
+#include "metrics/alignment.h"
 #include "report/collect.h"
 #include "report/steps.h"
 
@@ -88,6 +89,37 @@ enum qkv_status qkv_patch(struct qkv_attention_collector *collector, const struc
                           const struct qkv_attention_pair *other, int64_t step,
                           struct qkv_attention_report *report, struct qkv_explanation *explanation,
                           struct qkv_error *error);
+
+/* ---- which methods are to be trusted (attribution_scores.c) ---- */
+
+/* Sums over sentence pairs. */
+struct attribution_score {
+    struct qkv_alignment_result
+        links;      /* from each target word to the source word with the largest contribution */
+    int64_t tokens; /* predicted; the following are sums over them */
+    /* By how much the probability of the token falls without its rationale, and with it alone (DeYoung et al. 2020): the means
+     * of rationales of 10, 20 and 50 % of the source words, which have the largest contributions */
+    double comprehensiveness, sufficiency;
+    double agreement; /* 1 if the other models have the same source word with the largest contribution */
+};
+
+struct attribution_comparison {
+    struct attribution_score
+        scores[QKV_ATTRIBUTION_METHODS + 1]; /* the last one is of random contributions */
+    int64_t pairs;
+    struct qkv_attention_collector *const *others; /* [other_count]: of models with the same vocabularies */
+    int64_t other_count;
+};
+
+/* The name of a score; NULL: there is none. */
+const char *qkv_attribution_compared(int64_t index);
+
+/* Adds a pair. gold: its links, or NULL. Fails as qkv_attribute does, and for links that do not fit the words. */
+enum qkv_status qkv_attribution_compare(struct attribution_comparison *comparison,
+                                        struct qkv_attention_collector *collector,
+                                        const struct qkv_attention_pair *pair,
+                                        struct qkv_attention_words words, const struct qkv_alignment *gold,
+                                        struct qkv_arena *arena, struct qkv_error *error);
 
 /* ---- rollout and flow (flow.c) ---- */
 
