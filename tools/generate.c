@@ -147,8 +147,10 @@ const struct command command_generate = {
 #include "datasets/generate/sequences.def"
 #undef SEQUENCE_TASK
         "  en_es: English sentences and their Spanish translations\n\n"
-        "All tasks but induction also write gold word alignments of dev and test (dev.align, test.align), "
-        "en_es also the "
+        "induction writes texts for a language model, in which an induction head forms: train.txt, dev.txt "
+        "and "
+        "test.txt, of lines whose last numbers, 2 to half of them, are the first ones again. All other tasks "
+        "also write gold word alignments of dev and test (dev.align, test.align), en_es also the "
         "combinations of words that train never contains (held_out.tsv). Its sentences are single clauses of "
         "3 to 14 words; with --shortest, --longest or --longest-test, clauses are joined and have relative "
         "clauses, and all lengths are equally frequent.\n\n"
@@ -178,11 +180,9 @@ const struct command command_generate = {
         {"seed", 's', "N", OPTION_INTEGER, &options.seed, "another seed makes other data (default: 42)", 0,
          9e15},
         {"train", 0, "N", OPTION_INTEGER, &options.count[TRAIN],
-         "lines of train.tsv (default: 50000; en_es: 24000)", 1, MAX_LINES},
-        {"dev", 0, "N", OPTION_INTEGER, &options.count[DEV], "lines of dev.tsv (default: 1000)", 1,
-         MAX_LINES},
-        {"test", 0, "N", OPTION_INTEGER, &options.count[TEST], "lines of test.tsv (default: 1000)", 1,
-         MAX_LINES},
+         "lines of train (default: 50000; en_es: 24000)", 1, MAX_LINES},
+        {"dev", 0, "N", OPTION_INTEGER, &options.count[DEV], "lines of dev (default: 1000)", 1, MAX_LINES},
+        {"test", 0, "N", OPTION_INTEGER, &options.count[TEST], "lines of test (default: 1000)", 1, MAX_LINES},
         {"stream", 0, NULL, OPTION_FLAG, &options.stream,
          "take no memory for train, whose lines may repeat: for many millions of lines"},
         {"symbols", 0, "N", OPTION_INTEGER, &options.symbols,

@@ -180,7 +180,7 @@ static bool find_panel(int64_t index, struct panel *panel)
     static const struct panel LAST[] = {
         {QUANTITY_LEARNING_RATE, "learning_rate", "learning rate × 1000", 1000},
         {QUANTITY_GRADIENT_NORM, "gradient_norm", "gradient norm, before clipping", 1},
-        {QUANTITY_SNAPSHOTS, "second_loss", "loss of what comes a second time, nats per token", 1},
+        {QUANTITY_SNAPSHOTS, "second_loss", "loss of the second repetition, nats", 1},
         {QUANTITY_SNAPSHOTS + 1, "prefix_matching", "prefix-matching score of the best head", 1},
         {QUANTITY_SNAPSHOTS + 2, "previous_token", "previous-token score of the best head", 1},
     };

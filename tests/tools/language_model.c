@@ -407,7 +407,7 @@ Test(language_model, repeats_are_measured_in_heads_and_drawn_over_training)
     run_ok("qkv plot run --show second_loss,prefix_matching,previous_token -o p.svg && "
            "grep -q 'prefix-matching score of the best head' p.svg");
     text = run_ok("qkv plot run --x time --show second_loss");
-    cr_expect_not_null(strstr(text, "loss of what comes a second time"), "%s", text);
+    cr_expect_not_null(strstr(text, "loss of the second repetition"), "%s", text);
     run_ok("rm run/snapshot*");
     cr_assert(fails(run("qkv plot run --show second_loss"), 2, "has no snapshots of its training"));
 }
