@@ -768,7 +768,8 @@ enum qkv_status qkv_search(struct qkv_decoding *decoding, const struct qkv_batch
     if (!translations->best) return qkv_no_memory(error);
     if (batch->count == 0) return QKV_OK;
     enum qkv_status status = start(&s, batch, error);
-    while (!status && s.rows > 0) status = advance(&s, error);
+    while (!status && s.rows > 0)
+        if (!(status = qkv_check_interrupt(error))) status = advance(&s, error);
     if (status) return status;
     for (int64_t i = 0; i < batch->count; i++)
         for (int64_t k = 0; k < options->n_best && k < s.progress[i].finished; k++)

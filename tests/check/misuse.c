@@ -231,3 +231,29 @@ Test(misuse, a_released_report_can_be_used_again)
         cr_expect_eq(call.report.count, 0);
     }
 }
+
+static bool interrupt;
+static int64_t derivatives;
+
+static void interrupt_second(void *context, int64_t done, int64_t total)
+{
+    (void)context;
+    (void)total;
+    derivatives = done;
+    interrupt = done == 2;
+}
+
+Test(misuse, an_interrupted_check_can_be_made_again)
+{
+    struct call call RELEASED(release) = call_of(qkv_tanh);
+    call.options.progress = interrupt_second;
+    qkv_set_interrupt(&interrupt);
+    expect_refusal(check(&call), "interrupted");
+    cr_expect_eq(derivatives, 2);
+    cr_expect_arr_eq((double *)qkv_tensor_value(call.x), ((double[]){0.5, -1.5, 2}), 3 * sizeof(double));
+    qkv_set_interrupt(NULL);
+    qkv_check_release(&call.report);
+    expect_done(check(&call));
+    cr_expect_eq(call.report.failures, 0);
+    cr_expect_gt(derivatives, 2);
+}

@@ -4,6 +4,7 @@
 #endif
 #include "support.h"
 
+#include "framework/engine/core/memory.h"
 #include "framework/engine/core/system.h"
 
 #include <cblas.h>
@@ -225,4 +226,38 @@ Test(workers, a_program_may_keep_the_threads_of_the_matrix_library)
     qkv_set_openblas_single_threaded(true);
     qkv_graph_free(qkv_graph_new(QKV_FLOAT32));
     cr_expect_eq(openblas_get_num_threads(), 1);
+}
+
+/* ---- interrupts ---- */
+
+struct interrupted {
+    pthread_barrier_t all_threads;
+    enum qkv_status status[MAX_THREADS];
+};
+
+static void note_status(void *context, int part)
+{
+    struct interrupted *interrupted = context;
+    pthread_barrier_wait(&interrupted->all_threads); /* so that each thread has one part */
+    interrupted->status[part] = qkv_check_interrupt(NULL);
+}
+
+Test(workers, all_ask_the_flag_of_the_caller)
+{
+    bool flag = false;
+    struct interrupted interrupted;
+    struct qkv_workers *workers RELEASED(free_workers) = team(MAX_THREADS);
+    pthread_barrier_init(&interrupted.all_threads, NULL, MAX_THREADS);
+    qkv_set_interrupt(&flag);
+    for (int round = 0; round < 3; round++) {
+        flag = round == 1;
+        qkv_workers_run(workers, MAX_THREADS, note_status, &interrupted);
+        for (int i = 0; i < MAX_THREADS; i++)
+            cr_expect_eq(interrupted.status[i], flag ? QKV_INVALID : QKV_OK, "round %d, part %d", round, i);
+    }
+    flag = true;
+    qkv_set_interrupt(NULL);
+    qkv_workers_run(workers, MAX_THREADS, note_status, &interrupted);
+    for (int i = 0; i < MAX_THREADS; i++) cr_expect_eq(interrupted.status[i], QKV_OK, "part %d", i);
+    pthread_barrier_destroy(&interrupted.all_threads);
 }

@@ -126,3 +126,33 @@ Test(search, lengths_stay_within_their_limits)
             cr_expect_eq(found.best[0].finished, CASES[i].end > 0, "%s", CASES[i].what);
         }
 }
+
+/* Counts tokens, and interrupts the search at the third one. */
+struct tokens {
+    int count;
+    bool interrupt;
+};
+
+static void count_token(void *context, int32_t id)
+{
+    struct tokens *tokens = context;
+    (void)id;
+    tokens->interrupt = ++tokens->count == 3;
+}
+
+Test(search, stops_after_the_token_at_which_it_is_interrupted)
+{
+    const struct qkv_model_config config = tiny_config();
+    struct tiny tiny RELEASED(tiny_release) = tiny_of(&config, 1, LENGTHS, 4);
+    struct qkv_decoding *decoding RELEASED(free_decoding) = qkv_decoding_new(tiny.model);
+    struct qkv_translations found RELEASED(qkv_translations_release) = {0};
+    struct tokens tokens = {0};
+    struct qkv_search_options options = {1, 0.6, 1, 7, .token = count_token, .context = &tokens};
+    tiny_favour(tiny.model, QKV_END, -30);
+    qkv_set_interrupt(&tokens.interrupt);
+    expect_refusal(qkv_search(decoding, &tiny.view, &options, &found, &error), "interrupted");
+    cr_expect_eq(tokens.count, 3);
+    qkv_set_interrupt(NULL);
+    expect_done(qkv_search(decoding, &tiny.view, &options, &found, &error));
+    cr_expect_eq(found.best[0].length, 7, "the decoding can be used again");
+}

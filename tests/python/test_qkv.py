@@ -1,5 +1,6 @@
 """Tests of the installed Python package; tests/python/run.sh installs it first. The fuzz and the memory test make 10,000 calls."""
 
+import _thread
 import ctypes
 import gc
 import html.parser
@@ -16,6 +17,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 import warnings
 
 import numpy
@@ -284,6 +286,44 @@ class Life(unittest.TestCase):
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(), 0)
         self.assertTrue(qkv.open(FOLDER / "stopped").translate(["the cat"]))
+
+    def test_interrupted_calls_end(self):
+        """Ctrl-C while a call is in the library: it fails there, and its thread ends."""
+        words = ["the cat"] * 100
+        for name, work in (
+            ("translator_run", lambda: run.translate(words)), ("attention_collect", lambda: run.attention("the cat")),
+            ("links_draw", lambda: run.align(words, words)), ("evaluator_run", run.evaluate), ("complete", lambda: language_model.complete("a")),
+            ("check_model", lambda: qkv.gradcheck(CONFIG)), ("check_op", lambda: qkv.gradcheck("softmax")), ("train", lambda: trained("stopped")),
+            ("check_graph", lambda: qkv.gradcheck(lambda graph, x: graph.softmax(x), [[1.0, 2.0]]))):
+            function, set_interrupt, flags, failed = getattr(qkv._lib, name), qkv._lib.set_interrupt, [], []
+
+            def interrupted(*arguments):
+                _thread.interrupt_main()
+                while not flags[-1].value:
+                    time.sleep(0)  # until the main thread has seen it
+                result = function(*arguments)
+                failed.append(result != 0)
+                return result
+
+            with unittest.mock.patch.multiple(qkv._lib, **{name: interrupted, "set_interrupt": lambda flag: (flags.append(flag), set_interrupt(flag))}):
+                with self.assertRaises(KeyboardInterrupt, msg=name):
+                    work()
+            for thread in set(threading.enumerate()) - {threading.main_thread()}:
+                thread.join()  # has no more to do than to end
+            self.assertEqual(failed, [name != "attention_collect"], name)
+        self.assertEqual(run.translate(["the cat"]), run.translate(["the cat"]))
+
+    def test_interrupted_commands_end(self):
+        children = []
+
+        class Child(subprocess.Popen):
+            def communicate(self, *_):
+                children.append(self)
+                raise KeyboardInterrupt  # while the command waits for its input
+
+        with unittest.mock.patch("qkv._library.Popen", Child), self.assertRaises(KeyboardInterrupt):
+            qkv.command("translate", run.path)
+        self.assertEqual(children[0].returncode, -signal.SIGTERM)
 
     def test_memory_does_not_grow(self):
         def work(calls):

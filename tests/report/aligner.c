@@ -107,3 +107,17 @@ Test(aligner, refuses_layers_and_heads_that_it_does_not_name)
             format("%s: links are drawn from layer %d, head %d, but these count from 1, or are 0 for a mean",
                    first_run.path, WRONG[i].layer, WRONG[i].head));
 }
+
+Test(aligner, can_be_interrupted)
+{
+    const bool interrupt = true;
+    const struct qkv_aligner_options options = {.map = {{1, 1}}};
+    struct qkv_aligned_pair pair = {.texts = texts_of("the cat", "el gato")};
+    struct qkv_aligner *aligner RELEASED(free_aligner) =
+        qkv_aligner_new(&first_run, NULL, &options, NULL, &error);
+    qkv_set_interrupt(&interrupt);
+    expect_refusal(qkv_aligner_run(aligner, 1, &pair, &error), "interrupted");
+    qkv_set_interrupt(NULL);
+    expect_done(qkv_aligner_run(aligner, 1, &pair, &error));
+    cr_expect_eq(pair.links.count, 2);
+}

@@ -258,3 +258,26 @@ Test(evaluate, sequences_are_right_when_every_word_and_the_end_is)
     scores_of(&corpus, 1, GREEDY, texts);
     for (int wrong = 0; wrong < 4; wrong += 3) expect_own_words(wrong, texts);
 }
+
+/* The pass over the references asks, and so do the searches. */
+Test(evaluate, can_be_interrupted_and_run_again)
+{
+    bool interrupt = false;
+    struct qkv_scores scores, again;
+    struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(3, &error);
+    struct qkv_evaluator *evaluator RELEASED(free_evaluator) =
+        evaluator_of(&corpus, workers, &GREEDY, &error);
+    expect_done(qkv_evaluator_run(evaluator, &scores, &error));
+    qkv_set_interrupt(&interrupt);
+    interrupt = true;
+    expect_refusal(qkv_evaluator_run_references(evaluator, &again, &error), "interrupted");
+    expect_refusal(qkv_evaluator_run(evaluator, &again, &error), "interrupted");
+    struct qkv_corpus unread RELEASED(qkv_corpus_release) = {0};
+    const struct qkv_data_config data = {.src = side, .trg = side};
+    expect_refusal(qkv_corpus_read(&unread, write_text(scratch("unread"), "x.tsv", "a\tb\n"), &data,
+                                   (struct qkv_corpus_options){0}, &error),
+                   "interrupted");
+    interrupt = false;
+    expect_done(qkv_evaluator_run(evaluator, &again, &error));
+    cr_expect_arr_eq(again.value, scores.value, sizeof scores.value);
+}

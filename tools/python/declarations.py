@@ -179,7 +179,8 @@ def main():
     lines += [f"class {name}(Structure): pass" for name in [*structs, *opaque]]
     lines += [f"{name} = {kind}" for name, kind in handlers.items()]
     lines += [f"{name}._fields_ = [{', '.join(f'({field!r}, {kind})' for field, kind in fields)}]" for name, fields in structs.items()]
-    lines += [f"STRUCTS = ({', '.join(structs)})", f"ENUMS = {enums!r}", "FUNCTIONS = {"]
+    lines += ["def fields(struct): return {name: kind for name, kind in struct._fields_}"]
+    lines += [f"STRUCTS = ({', '.join(structs)})", f"ENUMS = {enums!r}", "FUNCTIONS: dict = {"]
     lines += [f"    {name!r}: lambda: ({none(result)}, [{', '.join(f'({name!r}, {kind})' for name, kind in parameters)}]),"
               for name, (result, parameters) in functions.items()]
     lines += ["}", f"OPS = {op_comments(ops.read_text(encoding='utf-8'))!r}", ""]

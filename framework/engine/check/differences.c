@@ -1,6 +1,8 @@
 /* Numeric derivatives of a tensor of a graph, by finite differences. */
 #include "check/differences.h"
 
+#include "core/memory.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -139,7 +141,7 @@ void qkv_probe_measure_noise(struct qkv_probe *probe, const struct qkv_direction
     bool is_visible = false;
     qkv_probe_select(probe, NULL);
     for (double step = 1e-10; !is_visible && step < 2e-6; step *= 10) {
-        for (int k = 0; k < QKV_NOISE_POINTS; k++) {
+        for (int k = 0; k < QKV_NOISE_POINTS && !qkv_check_interrupt(NULL); k++) {
             move(probe, direction, (k - QKV_NOISE_POINTS / 2) * step);
             evaluate(probe, point + k * count);
         }

@@ -185,7 +185,7 @@ static void check_leaf(struct graph_check *check, struct qkv_check_row *row, str
     uint32_t random_step = (uint32_t)check->report->count;
     struct qkv_random random = {check->options->seed, QKV_STREAM_CHECK, random_step};
     qkv_probe_select(&check->probe, x);
-    for (int64_t k = 0; k < wanted; k++) {
+    for (int64_t k = 0; k < wanted && !qkv_check_interrupt(NULL); k++) {
         /* One element at a random place in each of `wanted` equal parts of the tensor. */
         int64_t start = k * x->count / wanted, end = (k + 1) * x->count / wanted;
         int64_t element = start + (int64_t)qkv_random_below(random, (uint64_t)k, (uint64_t)(end - start));
@@ -214,6 +214,7 @@ static bool check_elements(struct graph_check *check)
         row->elements = x->count;
         row->shape = x->shape;
         check_leaf(check, row, x, first);
+        if (qkv_check_interrupt(NULL)) return false;
         judge(check->report, row, check->options->tolerance);
         first += x->count;
     }
@@ -350,5 +351,6 @@ enum qkv_status qkv_check_graph(struct qkv_check_report *report, const char *sub
         memory += i < 3 ? total : count;
     }
     if (memory && run_checks(&check)) return QKV_OK;
+    if (qkv_check_interrupt(error)) return QKV_INVALID;
     return qkv_error_set(error, "out of memory for the check of %s", subject);
 }

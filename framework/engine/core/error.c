@@ -1,5 +1,6 @@
-/* Messages of errors and of bugs, and the version. */
+/* Messages of errors and of bugs, the flag that interrupts long calls, and the version. */
 
+#include "core/memory.h"
 #include "core/text.h"
 #include "qkv/version.h"
 
@@ -36,6 +37,24 @@ enum qkv_status qkv_error_set(struct qkv_error *error, const char *format, ...)
         strcat(error->message, "...");
     }
     return QKV_INVALID;
+}
+
+static _Thread_local const bool *interrupt;
+
+void qkv_set_interrupt(const bool *flag)
+{
+    interrupt = flag;
+}
+
+const bool *qkv_interrupt_flag(void)
+{
+    return interrupt;
+}
+
+enum qkv_status qkv_check_interrupt(struct qkv_error *error)
+{
+    return interrupt && __atomic_load_n(interrupt, __ATOMIC_RELAXED) ? qkv_error_set(error, "interrupted")
+                                                                     : QKV_OK;
 }
 
 static qkv_bug_handler *bug_handler;

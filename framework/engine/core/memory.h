@@ -12,6 +12,12 @@ static inline enum qkv_status qkv_no_memory(struct qkv_error *error)
     return qkv_error_set(error, "out of memory");
 }
 
+/* Fails once the flag of this thread is true (qkv_set_interrupt). */
+enum qkv_status qkv_check_interrupt(struct qkv_error *error);
+
+/* The flag of this thread. */
+const bool *qkv_interrupt_flag(void);
+
 /* ---- arenas ---- */
 
 /* Copies a string into the arena; NULL when memory runs out or `string` is NULL. */

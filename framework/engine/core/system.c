@@ -51,6 +51,7 @@ struct qkv_workers {
     void (*function)(void *context, int part);
     void *context;
     int parts;
+    const bool *interrupt; /* the flag of the caller */
 
     int helpers; /* threads other than the caller */
     pthread_t thread[];
@@ -77,6 +78,7 @@ static void take_parts(struct qkv_workers *workers)
 {
     for (int untaken = workers->untaken; untaken > 0;) {
         if (!atomic_compare_exchange_weak(&workers->untaken, &untaken, untaken - 1)) continue;
+        qkv_set_interrupt(workers->interrupt);
         workers->function(workers->context, workers->parts - untaken);
         if (atomic_fetch_sub(&workers->unfinished, 1) == 1) {
             pthread_mutex_lock(&workers->mutex);
@@ -162,6 +164,7 @@ void qkv_workers_run(struct qkv_workers *workers, int parts, void (*function)(vo
     workers->function = function;
     workers->context = context;
     workers->parts = parts;
+    workers->interrupt = qkv_interrupt_flag();
     workers->unfinished = parts;
     workers->untaken = parts; /* from here on helpers may begin */
     wake(workers, parts - 1);

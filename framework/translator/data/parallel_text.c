@@ -33,7 +33,8 @@ static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, co
                           S_ISDIR(status.st_mode)
                               ? "%s: cannot be read: it is a folder"
                               : "%s: the name of a file of pairs must end in .tsv or .tsv.gz; as the common "
-                                "prefix of two files it needs %s, which does not exist",
+                                "prefix of two files it needs %s, which does not exist; a text without "
+                                "translations needs a config with data.text",
                           prefix, path);
     } else if (missing) {
         result = qkv_error_set(
@@ -320,7 +321,7 @@ enum qkv_status qkv_parallel_text_next(struct qkv_parallel_text *text, bool *fou
                          : open_text(text, error)))
         return QKV_INVALID;
     for (bool is_long = true; is_long;) {
-        if (next_pair(text, found, error)) return QKV_INVALID;
+        if (qkv_check_interrupt(error) || next_pair(text, found, error)) return QKV_INVALID;
         if (!*found) return check_end(text, error);
         text->read++;
         is_long = false;

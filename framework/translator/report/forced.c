@@ -56,7 +56,10 @@ static void run_slot(void *context, int index)
     for (int64_t first = (int64_t)index * FORCED_MAX; first < groups->count && !slot->status;
          first += (int64_t)groups->slots->count * FORCED_MAX) {
         int64_t left = groups->count - first;
-        slot->status = groups->function(groups->context, slot, first, left < FORCED_MAX ? left : FORCED_MAX);
+        slot->status = qkv_check_interrupt(&slot->error);
+        if (!slot->status)
+            slot->status =
+                groups->function(groups->context, slot, first, left < FORCED_MAX ? left : FORCED_MAX);
     }
 }
 

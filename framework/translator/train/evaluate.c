@@ -333,7 +333,8 @@ static void run_slot(void *context, int index)
     int rank = qkv_processes_rank(e->processes), count = qkv_processes_count(e->processes);
     for (int64_t b = rank + (int64_t)index * count; b < e->batches.count; b += (int64_t)e->slots * count) {
         struct qkv_batch_view view;
-        slot->status = qkv_batches_get(&e->batches, b, &slot->batch, &slot->error);
+        slot->status = qkv_check_interrupt(&slot->error);
+        if (!slot->status) slot->status = qkv_batches_get(&e->batches, b, &slot->batch, &slot->error);
         if (slot->status) return;
         qkv_batch_shard(&slot->batch, 0, 1, &view);
         slot->status = sum_batch(e, slot, &view, &e->sums[b]);

@@ -6,12 +6,12 @@ import ctypes
 import inspect
 import pathlib
 import weakref
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy
 
 from . import _declarations as c
-from ._library import Error, call, interruptible, lib, number, path
+from ._library import Error, StrPath, call, interruptible, lib, number, path
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -240,7 +240,7 @@ def _scalar(kind, value, name):
 
 def _filled(struct, values):
     """A struct with these fields set."""
-    kinds, result = dict(struct._fields_), struct()
+    kinds, result = c.fields(struct), struct()
     for name, value in values.items():
         if name not in kinds:
             raise TypeError(f"there is no {name}; there are {', '.join(kinds)}")
@@ -309,12 +309,12 @@ for _name in c.OPS:
 class GradientReport:
     """The result of a gradient check: `passed`, and `rows`, a list of dicts with a row for each tensor that was checked."""
 
-    def __init__(self, rows):
+    def __init__(self, rows: list[dict[str, Any]]):
         self.rows = rows
         self.failures = [row for row in rows if row["failure"]]
         self.passed = not self.failures
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.passed
 
     def __repr__(self):
@@ -327,9 +327,9 @@ def _report(check, options):
     """Runs check(report, options) and copies the rows."""
     report, given, found = c.qkv_check_report(), _filled(c.qkv_check_options, {"seed": 1, **options}), []
     try:
-        check(report, given)
+        interruptible(lambda: check(report, given))
         for row in report.rows[: report.count]:
-            record = {name: getattr(row, name) for name, _ in c.qkv_check_row._fields_}
+            record = {name: getattr(row, name) for name in c.fields(c.qkv_check_row)}
             record["shape"] = tuple(row.shape.size[: row.shape.rank])
             found.append({name: value.decode() if isinstance(value, bytes) else value for name, value in record.items()})
     finally:
@@ -337,7 +337,7 @@ def _report(check, options):
     return GradientReport(found)
 
 
-def gradcheck(what: Callable | str, *inputs: ArrayLike, sentences: int = 4, overrides: dict | None = None,
+def gradcheck(what: Callable[..., Tensor] | StrPath, *inputs: ArrayLike, sentences: int = 4, overrides: dict[str, Any] | None = None,
               **options: float) -> GradientReport:
     """Compares analytic gradients with finite differences in float64. Returns a GradientReport.
 
@@ -359,19 +359,15 @@ def gradcheck(what: Callable | str, *inputs: ArrayLike, sentences: int = 4, over
     for kind, most in (("op", c.ENUMS["QKV_OP_COUNT"]), ("layer", c.ENUMS["QKV_LAYER_COUNT"])):
         found = getattr(lib, f"{kind}_find")(name)
         if found != most:
-            return interruptible(lambda: _report(lambda report, given: call(f"check_{kind}", report, found, given), options))
-
-    def check():
-        folder = pathlib.Path(name.decode())
-        is_run = folder.is_dir()
-        run = _opened(name, None, DTYPES["float64"]) if is_run else None
-        try:
-            with _read_config(folder / "config.yaml" if is_run else what, overrides) as config:
-                model = c.qkv_checked_model(subject=name, config=ctypes.pointer(config), sentences=number(sentences, "sentences"),
-                                            run=ctypes.pointer(run) if run else None)
-                return _report(lambda report, given: call("check_model", report, model, given), {"sample": 16, **options})
-        finally:
-            if run:
-                lib.run_release(run)
-
-    return interruptible(check)
+            return _report(lambda report, given: call(f"check_{kind}", report, found, given), options)
+    folder = pathlib.Path(name.decode())
+    is_run = folder.is_dir()
+    run = _opened(name, None, DTYPES["float64"]) if is_run else None
+    try:
+        with _read_config(folder / "config.yaml" if is_run else what, overrides) as config:
+            model = c.qkv_checked_model(subject=name, config=ctypes.pointer(config), sentences=number(sentences, "sentences"),
+                                        run=ctypes.pointer(run) if run else None)
+            return _report(lambda report, given: call("check_model", report, model, given), {"sample": 16, **options})
+    finally:
+        if run:
+            lib.run_release(run)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import os
 import pathlib
-import subprocess
 import threading
+from subprocess import PIPE, Popen
+from typing import Any, Union
 
 from . import _declarations as c
 
 FOLDER = pathlib.Path(__file__).parent
 COMMAND = FOLDER / "bin" / "qkv"
+StrPath = Union[str, "os.PathLike[str]"]
 
 
 class Error(ValueError):
@@ -21,10 +23,10 @@ class Error(ValueError):
 class _Functions:
     """The functions of the library as attributes, without their prefix qkv_: lib.run_open is qkv_run_open."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._library = ctypes.CDLL(str(FOLDER / "libqkv.so"))
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         try:
             result, parameters = c.FUNCTIONS[f"qkv_{name}"]()
         except KeyError:
@@ -81,29 +83,33 @@ def number(value, what, low=-(2**63), high=2**63 - 1):
 
 
 def interruptible(work, tick=None, stop=None):
-    """Calls work() in a thread and returns its result. Ctrl-C calls stop() and waits, or without `stop` gives up waiting: the
-    thread then ends by itself. `tick`: called ten times a second."""
-    outcome, finished = {}, threading.Event()
+    """Calls work() in a thread and returns its result. Ctrl-C sets the flag that the library asks, waits until the thread has
+    ended, and rises; or it calls stop(), which returns True where that suffices. `tick`: called ten times a second."""
+    outcome, finished, interrupt = {}, threading.Event(), ctypes.c_bool()
 
     def run():
+        lib.set_interrupt(interrupt)
         try:
             outcome["result"] = work()
         except BaseException as error:
             outcome["error"] = error
         finished.set()
 
-    threading.Thread(target=run, daemon=True).start()
-    while not finished.is_set():
+    thread = threading.Thread(target=run, daemon=True)
+    try:
+        thread.start()
+    except KeyboardInterrupt:
+        interrupt.value = True
+    while thread.ident and not finished.is_set():
         try:
-            while not finished.wait(0.1):
-                if tick:
-                    tick()
+            if not finished.wait(0.1) and tick:
+                tick()
         except KeyboardInterrupt:
-            if not stop:
-                raise
-            stop()
+            interrupt.value = not (stop and stop())
         except Exception:
             tick = None  # a progress bar that cannot be drawn any more
+    if interrupt:
+        raise KeyboardInterrupt
     if "error" in outcome:
         raise outcome["error"]
     return outcome["result"]
@@ -114,10 +120,16 @@ def command(*arguments: object, stdin: str | None = None) -> str:
     words = [os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in arguments]
     if any("\0" in word for word in words):
         raise Error("an argument has a NUL character")
-    done = subprocess.run([COMMAND, *words], input=stdin, capture_output=True, encoding="utf-8", errors="replace")
-    if done.returncode:
-        raise Error(done.stderr.strip().removeprefix("qkv: "))
-    return done.stdout
+    process = Popen([str(COMMAND), *words], stdin=PIPE, stdout=PIPE, stderr=PIPE, encoding="utf-8", errors="replace")
+    try:
+        printed, complaint = process.communicate(stdin)
+    except BaseException:  # Ctrl-C
+        process.terminate()
+        process.wait()
+        raise
+    if process.returncode:
+        raise Error(complaint.strip().removeprefix("qkv: "))
+    return printed
 
 
 def options(values):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import html
-import os
 import pathlib
+from typing import TYPE_CHECKING, Any, Iterable
 
 import numpy
 
 from . import _declarations as c
-from ._library import Error, call, lib, number, text
+from ._library import Error, StrPath, call, lib, number, text
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 KINDS = ("encoder", "decoder", "cross")  # enum qkv_attention_kind
 CELL = 20  # of the maps in a notebook, pixels
@@ -20,10 +23,10 @@ COLOR, NEGATIVE = "#d95f02", "#3b7dc4"  # of weights of 1 and -1; on light and o
 class Picture:
     """A picture or page that a notebook shows; save(FILE) writes it, `content` is its text (SVG or HTML)."""
 
-    def __init__(self, content, kind="image/svg+xml"):
+    def __init__(self, content: str, kind: str = "image/svg+xml"):
         self.content, self._kind = content, kind
 
-    def save(self, file: str | os.PathLike) -> None:
+    def save(self, file: StrPath) -> None:
         pathlib.Path(file).write_text(self.content, encoding="utf-8")
 
     def __repr__(self):
@@ -43,7 +46,13 @@ class Maps:
 
     A notebook shows the heads with words. plot() makes a picture, to_bertviz() and to_circuitsvis() what those packages take."""
 
-    def __init__(self, *, encoder=None, decoder=None, cross=None, source_tokens=(), target_tokens=(), target_input=None, sentence=""):
+    encoder: numpy.ndarray | None
+    decoder: numpy.ndarray | None
+    cross: numpy.ndarray | None
+
+    def __init__(self, *, encoder: ArrayLike | None = None, decoder: ArrayLike | None = None, cross: ArrayLike | None = None,
+                 source_tokens: Iterable[str] = (), target_tokens: Iterable[str] = (), target_input: Iterable[str] | None = None,
+                 sentence: str = ""):
         """Maps of arrays of your own: [layers, heads, queries, keys], or [queries, keys] for a single head."""
         self.source_tokens, self.target_tokens = list(source_tokens), list(target_tokens)
         self.target_input = list(target_tokens if target_input is None else target_input)
@@ -122,7 +131,7 @@ class Maps:
         return f'<div style="color:inherit;overflow-x:auto"><div>{title}</div>{"".join(parts)}</div>'
 
     def plot(self, layer: int | str | None = None, head: int | str | None = None, kind: str | None = None,
-             file: str | os.PathLike | None = None, **options: object) -> Picture:
+             file: StrPath | None = None, **options: object) -> Picture:
         """A Picture of the heads of one kind of attention; layer and head count from 1, None means all, "mean" their mean, and
         head="best" the one that agrees best with all. Options: annotate=True, colormap="viridis". `file`: .svg, .png, .html and other
         formats of `qkv attention`."""
@@ -157,7 +166,7 @@ class Maps:
 
     # ---- for other packages ----
 
-    def to_bertviz(self) -> dict:
+    def to_bertviz(self) -> dict[str, Any]:
         """The arguments of bertviz: head_view(**maps.to_bertviz()), model_view(**maps.to_bertviz()). Encoder-decoder form; of a
         language model, that of self-attention. Decoder tokens are those that it reads. bertviz wants as many layers and heads on
         each side: the side with fewer repeats its own. Tensors of PyTorch, which bertviz needs."""
@@ -172,7 +181,7 @@ class Maps:
         return {**{f"{kind}_attention": maps for kind, maps in layers.items()},
                 "encoder_tokens": list(self.source_tokens), "decoder_tokens": list(self.target_input)}
 
-    def to_circuitsvis(self, layer: int = 1, kind: str | None = None) -> dict:
+    def to_circuitsvis(self, layer: int = 1, kind: str | None = None) -> dict[str, Any]:
         """The arguments of circuitsvis: attention.attention_patterns(**maps.to_circuitsvis()). Self-attention of one layer: kind
         "encoder" or "decoder"; None: that which there is, first of the encoder."""
         kind, array = self._kind(kind or ("encoder" if self.encoder is not None else "decoder"))

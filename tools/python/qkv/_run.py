@@ -18,7 +18,7 @@ from typing import Any, Iterable
 import numpy
 
 from . import _declarations as c
-from ._library import Error, call, command, interruptible, lib, number, options, path, text
+from ._library import Error, StrPath, call, command, interruptible, lib, number, options, path, text
 from ._maps import Maps, Picture
 from ._progress import Progress
 
@@ -78,18 +78,19 @@ def _opened(folder, checkpoint, dtype=0):
     return run
 
 
-def train(config: str | os.PathLike, overrides: dict | None = None, *, resume: bool = False, overwrite: bool = False, threads: int = 0,
+def train(config: StrPath, overrides: dict[str, Any] | None = None, *, resume: bool = False, overwrite: bool = False, threads: int = 0,
           progress: bool = True) -> Run:
     """Trains the model of a config (a path; shipped ones are found everywhere: "configs/toy_en_es.yaml") and opens its run.
 
     `overrides` replace keys: {"training.updates": 2000, "training.model_dir": "runs/mine"}. Ctrl-C saves the run, which
     train(..., resume=True) continues. `overwrite` replaces an existing run. `threads`: 0 means all."""
-    bar, state = Progress(progress), {"stop": False, "line": "", "dev": "", "notices": []}
-    kinds = dict(c.qkv_train_listener._fields_)
+    bar = Progress(progress)
+    state: dict[str, Any] = {"stop": False, "line": "", "dev": "", "notices": []}
+    kinds = c.fields(c.qkv_train_listener)
 
     def show(_, pointer):
         now = pointer.contents
-        state["done"] = now.update / now.updates if now.updates else 0
+        state["done"] = now.update / max(now.updates, 1)
         left = f"  {now.seconds_left:.0f} s left" if now.seconds_left == now.seconds_left else ""
         state["line"] = f"update {now.update}  loss {now.loss:.4f}{left}"
 
@@ -107,7 +108,7 @@ def train(config: str | os.PathLike, overrides: dict | None = None, *, resume: b
         folder = read.training.model_dir.decode()
         try:
             interruptible(lambda: call("train", read, given, result), lambda: bar.show(state["line"] + state["dev"], state.get("done", 0)),
-                          lambda: state.update(stop=True))
+                          lambda: state.update(stop=True) or "done" in state)
         finally:
             bar.end()
     for sentence in state["notices"]:
@@ -119,19 +120,17 @@ def train(config: str | os.PathLike, overrides: dict | None = None, *, resume: b
     return Run(folder)
 
 
-def open(folder: str | os.PathLike, checkpoint: str | None = None, *, threads: int = 0) -> Run:
+def open(folder: StrPath, checkpoint: str | None = None, *, threads: int = 0) -> Run:
     """Opens a run folder. `checkpoint`: a name such as "last" or "snapshot-0"; None: the best. `threads`: 0 means all."""
     return Run(folder, checkpoint, threads=threads)
 
 
-def init(pairs: str | os.PathLike, target: str | os.PathLike | None = None, **named: object) -> str:
+def init(pairs: StrPath, target: StrPath | None = None, **named: object) -> str:
     """Makes a config for your sentence pairs, as `qkv init` does; options by name: minutes=20, columns="2,1", output="mine.yaml".
     Prints what the command reports and returns the path of the config."""
-    found = interruptible(lambda: command("init", *options(named), "--", *([pairs] if target is None else [pairs, target])))
+    found = command("init", *options(named), "--", *([pairs] if target is None else [pairs, target]))
     print(found, end="")
-    if named.get("output"):
-        return os.fspath(named["output"])
-    return next(word for word in found.replace(",", " ").split() if word.endswith(".yaml"))
+    return str(named.get("output") or next(word for word in found.replace(",", " ").split() if word.endswith(".yaml")))
 
 
 def _release(run, handles):
@@ -169,14 +168,15 @@ class Run:
     """A trained model. Several threads may call the same run: its calls wait for each other. `with qkv.open(...) as run` or
     close() frees its memory, else Python does."""
 
-    def __init__(self, folder: str | os.PathLike, checkpoint: str | None = None, *, threads: int = 0):
+    def __init__(self, folder: StrPath, checkpoint: str | None = None, *, threads: int = 0):
         self.path = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
         name = None if checkpoint is None else text(checkpoint, "the checkpoint")
         self._lock, self._closed = threading.RLock(), False
         threads = number(threads, "threads", 0, 1024)
-        self._run, self._handles = _opened(text(self.path, "the folder"), name), {}
+        self._run = _opened(text(self.path, "the folder"), name)
+        self._handles: dict[str, Any] = {}
         self._finalizer = weakref.finalize(self, _release, self._run, self._handles)
-        self._finalizer.atexit = False  # a thread that Ctrl-C has left may still use it
+        self._finalizer.atexit = False  # another thread may still use it
         self._workers = self._handles["workers"] = call("workers_new", threads)
 
     @property
@@ -208,6 +208,14 @@ class Run:
         with self._lock:
             self._check()
             yield self._run
+
+    def _call(self, work):
+        """Calls work() while no other thread uses the run; Ctrl-C stops it."""
+        def locked():
+            with self._use():
+                return work()
+
+        return interruptible(locked)
 
     @property
     def is_language_model(self) -> bool:
@@ -266,7 +274,7 @@ class Run:
         return search
 
     def translate(self, sentences: str | Iterable[str], *, beam: int = 0, n_best: int = 1, scores: bool = False, tokens: bool = False,
-                  alignment: bool = False, sample: dict | None = None) -> Any:
+                  alignment: bool = False, sample: dict[str, Any] | None = None) -> Any:
         """Translates a list of sentences into a list of texts, or one string into a text. A line without words gives "".
 
         `beam`: hypotheses of the search (0: as the config says). `n_best` > 1: a list of the best ones for each sentence.
@@ -280,18 +288,10 @@ class Run:
             search.skip_scores = not scores and n_best == 1
             if "translator" not in self._handles:
                 self._handles["translator"] = call("translator_new", self._run.model, self._workers)
-        block, found, state, unknown = BATCHES * self._run.config.testing.batch_size, [], {"stop": False}, []
-
-        def work():
-            for first in range(0, len(lines), block):
-                if state["stop"]:
-                    return
-                with self._use():
-                    found.extend(self._translate(lines[first : first + block], first, search, unknown, alignment))
-
-        work() if len(lines) <= 64 else interruptible(work, stop=lambda: state.update(stop=True))
-        if state["stop"]:
-            raise KeyboardInterrupt
+        block = BATCHES * self._run.config.testing.batch_size
+        unknown: list[str] = []
+        found = self._call(lambda: [best for first in range(0, len(lines), block)
+                                    for best in self._translate(lines[first : first + block], first, search, unknown, alignment)])
         self._warn(unknown)
         if not (scores or tokens or alignment):
             found = [[best.text for best in translations] for translations in found]
@@ -337,17 +337,16 @@ class Run:
     def attention(self, sentence: str, target: str | None = None, *, beam: int = 0, words: bool = False) -> Maps:
         """The attention of every layer and head, as Maps: while the run translates a sentence, or reads a given translation
         `target`; of a language model, while it reads the sentence. `words`: merges the pieces of a word."""
+        unknown: list[str] = []
         line, forced = text(sentence, "the sentence"), None if target is None else text(target, "the target")
-        unknown = []
-        with self._use():
-            is_model = self.is_language_model
-            if is_model and (target is not None or beam):
-                raise Error(f"{self.path}: is a language model, which does not translate: leave out target and beam")
-            maps = self._collect(line, forced, beam, words, is_model, unknown)
+        maps = self._call(lambda: self._collect(line, forced, beam, words, unknown))
         self._warn(unknown)
         return maps
 
-    def _collect(self, line, forced, beam, words, is_model, unknown):
+    def _collect(self, line, forced, beam, words, unknown):
+        is_model = self.is_language_model
+        if is_model and (forced is not None or beam):
+            raise Error(f"{self.path}: is a language model, which does not translate: leave out target and beam")
         source, target, arena = c.qkv_sentence(), c.qkv_sentence(), c.qkv_arena()
         collector, translator = None, None
         pair, report, merged = c.qkv_attention_pair(), c.qkv_attention_report(), c.qkv_attention_words()
@@ -405,39 +404,30 @@ class Run:
             raise Error("a pair must have a source and a target")
         if reverse is not None and not isinstance(reverse, Run):
             raise TypeError("reverse must be a qkv.Run")
-        with self._use(), reverse._use() if reverse else contextlib.nullcontext():
-            self._require(translator=True)
-            return self._links(pairs, number(layer, "layer", 0, 1000), number(head, "head", 0, 1000), float(threshold), reverse)
+        self._require(translator=True)
+        layer, head = number(layer, "layer", 0, 1000), number(head, "head", 0, 1000)
+        return self._call(lambda: self._links(pairs, layer, head, float(threshold), reverse))
 
     def _links(self, pairs, layer=0, head=0, threshold=0.0, reverse=None):
         arena, linked = c.qkv_arena(), (c.qkv_linked_texts * len(pairs))(*[c.qkv_linked_texts(*pair) for pair in pairs])
         given = c.qkv_links_options(layer=layer, head=head, threshold=threshold, workers=self._workers,
                                     reverse=ctypes.pointer(reverse._run) if reverse else None)
         try:
-            call("links_draw", self._run, len(pairs), linked, given, arena)
+            with reverse._use() if reverse else contextlib.nullcontext():
+                call("links_draw", self._run, len(pairs), linked, given, arena)
             return [[tuple(map(int, link.split(b"-"))) for link in pair.links.split()] for pair in linked]
         finally:
             lib.arena_release(arena)
 
-    def complete(self, beginning: str = "", *, max_length: int = 500, sample: dict | None = None, n: int = 1) -> str | list[str]:
+    def complete(self, beginning: str = "", *, max_length: int = 500, sample: dict[str, Any] | None = None, n: int = 1) -> str | list[str]:
         """What a language model writes after a text, the text included. `sample`: dict of temperature, top_k, top_p, seed;
         None: the most probable token each time. `n` > 1: a list of samples."""
         lines = text(beginning, "the text").split(b"\n")
         n, max_length = number(n, "n", 1, 1000), number(max_length, "max_length", 1, 10**6)
         if n > 1 and sample is None:
             raise Error("n above 1 needs sample: without, all texts are the same")
-        texts, stopped = [], []
-
-        def work():
-            with self._use():
-                self._require(translator=False)
-                for i in range(n):
-                    if not stopped:
-                        texts.append(self._complete(lines, i, max_length, _sampling(sample)))
-
-        interruptible(work, stop=lambda: stopped.append(True))
-        if stopped:
-            raise KeyboardInterrupt
+        self._require(translator=False)
+        texts = self._call(lambda: [self._complete(lines, i, max_length, _sampling(sample)) for i in range(n)])
         return texts if n > 1 else texts[0]
 
     def _complete(self, lines, index, max_length, sampling):
@@ -457,7 +447,7 @@ class Run:
                 rows.append([]) if token == c.ENUMS["QKV_END"] else rows[-1].append(lib.vocabulary_token(self._run.target, token))
 
             given = c.qkv_completion(model=self._run.model, runs_on=runs_on, window=self._run.config.data.context, max_length=max_length,
-                                     sampling=sampling, number=index, token=dict(c.qkv_completion._fields_)["token"](add))
+                                     sampling=sampling, number=index, token=c.fields(c.qkv_completion)["token"](add))
             call("complete", given, c.qkv_ids(len(ids), (ctypes.c_int32 * len(ids))(*ids)))
             self._warn(unknown)
             return "\n".join(self._detokenized(len(row), (ctypes.c_char_p * len(row))(*row), arena) for row in rows)
@@ -467,24 +457,18 @@ class Run:
 
     # ---- measures ----
 
-    def evaluate(self, test: str | os.PathLike | None = None, *, beam: int = 0, translation: bool = True) -> dict[str, float]:
+    def evaluate(self, test: StrPath | None = None, *, beam: int = 0, translation: bool = True) -> dict[str, float]:
         """Scores the run on a file of pairs (default: data.test of its config); a dict of loss, perplexity, token_accuracy,
         sequence_accuracy, bleu, chrf, and the counts. Without `translation`: only what needs no translations."""
         name = None if test is None else path(test, "the test text")
+        return self._call(lambda: self._evaluate(name, beam, translation and not self.is_language_model))
 
-        def work():
-            with self._use() as run:
-                testing = c.qkv_testing_config.from_buffer_copy(run.config.testing)
-                if beam:
-                    testing.beam_size = number(beam, "beam", 1, 2**31)
-                return self._evaluate(name or run.config.data.test, testing, translation and not self.is_language_model)
-
-        return interruptible(work)
-
-    def _evaluate(self, test, testing, translation):
+    def _evaluate(self, test, beam, translation):
+        run, corpus, evaluator, scores = self._run, c.qkv_corpus(), None, c.qkv_scores()
+        test, testing = test or run.config.data.test, c.qkv_testing_config.from_buffer_copy(run.config.testing)
         if not test:
             raise Error(f"{self.path}/config.yaml: data.test is empty: set it, or name a text")
-        run, corpus, evaluator, scores = self._run, c.qkv_corpus(), None, c.qkv_scores()
+        testing.beam_size = number(beam, "beam", 0, 2**31) or testing.beam_size
         try:
             call("corpus_read", corpus, test, run.config.data, c.qkv_corpus_options(keep_raw=True))
             call("corpus_encode", corpus, run.source, run.target)
@@ -500,26 +484,25 @@ class Run:
             lib.evaluator_free(evaluator)
             lib.corpus_release(corpus)
 
-    def score(self, pairs: Iterable[tuple[str, str]], **named: object) -> dict:
+    def score(self, pairs: Iterable[tuple[str, str]], **named: object) -> dict[str, Any]:
         """Translates the sources of pairs (source, reference) and scores the translations with `qkv score`; options by name:
         metrics="bleu,chrf,ter", confidence=True. Returns its JSON object as a dict."""
-        pairs = [tuple(pair) for pair in pairs]
-        if any(len(pair) != 2 or "\n" in "".join(pair) for pair in pairs):
+        given = [tuple(pair) for pair in pairs]
+        if any(len(pair) != 2 or "\n" in "".join(pair) for pair in given):
             raise Error("a pair must be a source and a reference, each of one line")
-        translations = self.translate([source for source, _ in pairs])
+        translations = self.translate([source for source, _ in given])
         with tempfile.TemporaryDirectory() as folder:
             files = [pathlib.Path(folder, name) for name in ("translations", "references")]
-            for file, lines in zip(files, (translations, [reference for _, reference in pairs])):
+            for file, lines in zip(files, (translations, [reference for _, reference in given])):
                 file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            return json.loads(interruptible(lambda: command("score", *files, "--json", *options(named))))
+            return json.loads(command("score", *files, "--json", *options(named)))
 
-    def heads(self, pairs: str | os.PathLike | None = None, **named: object) -> Any:
+    def heads(self, pairs: StrPath | None = None, **named: object) -> Any:
         """Measures every head on a file of pairs (default: data.test), as `qkv heads` does; options by name: norms=True,
         no_translation=True, links="test.align". A table with a row for each head."""
         self._check()
         test = (self._run.config.data.test if pairs is None else path(pairs, "the pairs")).decode()
-        found = json.loads(interruptible(lambda: command("heads", self.path, test, "--format=json", *options(named))))
-        return _table(found["heads"])
+        return _table(json.loads(command("heads", self.path, test, "--format=json", *options(named)))["heads"])
 
     @property
     def metrics(self) -> Any:
@@ -530,13 +513,13 @@ class Run:
 
     # ---- pictures ----
 
-    def page(self, file: str | os.PathLike | None = None, *, height: int = 760, **named: object) -> Picture:
+    def page(self, file: StrPath | None = None, *, height: int = 760, **named: object) -> Picture:
         """The live page of the run, shown in a notebook; needs no network. `file`: also writes it there. Options of `qkv page` by
         name: sentence="the cat is sleeping"."""
         self._check()
         with tempfile.TemporaryDirectory() as folder:
             output = pathlib.Path(file or pathlib.Path(folder, "page.html"))
-            interruptible(lambda: command("page", self.path, "-o", output, *options(named)))
+            command("page", self.path, "-o", output, *options(named))
             page = html.escape(output.read_text(encoding="utf-8"), quote=True)
         return Picture(f'<iframe srcdoc="{page}" style="width:100%;height:{int(height)}px;border:0"></iframe>', "text/html")
 

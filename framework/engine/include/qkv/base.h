@@ -221,6 +221,14 @@ struct qkv_types {
     int64_t capacity, start_capacity, hash_capacity, slot_count, text_capacity, text_size;
 };
 
+/* ---- stopping a long call ---- */
+
+/* Sets the flag (NULL, the default: none) that long calls of this thread ask: reading texts, searches, evaluation, attention
+ * of many pairs, and gradient checks. Once it is true, such a call fails with "interrupted", usually within a decoding step, a
+ * batch or a gradient; what it worked on can be used again. Another thread or a signal handler may set the flag. Training ends with
+ * its run saved by the `stop` of its listener instead (trainer.h). */
+QKV_API void qkv_set_interrupt(const bool *flag);
+
 /* ---- files ---- */
 
 /* Removes the temporary files of all writers of this process. Only for a signal handler that then ends the process; it may
