@@ -30,15 +30,22 @@ static const char GATED[] =
     "  decoder: {num_layers: 1, num_heads: 2, hidden_size: 8, attention: {output_gate: true}}\n"
     "training: {model_dir: run, updates: 40, learning_rate: 0.01}\n";
 
-enum network { TRANSFORMER, RECURRENT_NETWORK, GATED_TRANSFORMER };
+static const char ALONE[] =
+    "name: prefix\ndata: {train: train.tsv, src: {lang: a}, trg: {lang: b}}\nmodel:\n"
+    "  decoder: {type: decoder_only, num_layers: 2, num_heads: 2, hidden_size: 12, ff_size: 16}\n"
+    "training: {model_dir: run, updates: 40, learning_rate: 0.01}\n";
+
+enum network { TRANSFORMER, RECURRENT_NETWORK, GATED_TRANSFORMER, PREFIX };
 
 /* A trained run in float64, and the pairs. */
 static struct fixture open_fixture(int network)
 {
-    struct fixture f = {.folder = network ? tiny_task(network == GATED_TRANSFORMER ? "gated" : "recurrent")
-                                          : tiny_run("transformer", 60)};
+    static const char *const FOLDERS[] = {"", "recurrent", "gated", "prefix"}, *const CONFIGS[] = {
+                                                                                   "", RECURRENT, GATED,
+                                                                                   ALONE};
+    struct fixture f = {.folder = network ? tiny_task(FOLDERS[network]) : tiny_run("transformer", 60)};
     if (network) {
-        write_text(f.folder, "r.yaml", network == GATED_TRANSFORMER ? GATED : RECURRENT);
+        write_text(f.folder, "r.yaml", CONFIGS[network]);
         run_ok("cd '%s' && qkv train r.yaml -q 2>&1", f.folder);
     }
     static const struct qkv_word_counts WORDS[PAIRS] = {{4, 4}, {3, 3}, {1, 1}, {2, 3}, {4, 3}};
@@ -334,7 +341,7 @@ Test(heads, purpose_in_both_networks)
 /* A head that is silent before stays so, and nothing is lost when it is silenced. */
 Test(heads, silent_heads_stay_silent)
 {
-    struct fixture f = open_fixture(false);
+    struct fixture f = open_fixture(TRANSFORMER);
     const struct qkv_head head = {QKV_ATTENTION_CROSS, 1, 2};
     cr_assert(qkv_model_ablate(f.run.model, head, true));
     struct qkv_measured_heads heads = measured(&f, false);
@@ -373,4 +380,31 @@ Test(heads, induction_scores_of_maps_are_known)
     cr_expect_float_eq(scores.prefix_matching, (.3 + .1 + .3 + .3 + .1) / 2, 1e-12, "%g",
                        scores.prefix_matching);
     cr_expect_float_eq(scores.previous_token, (.2 + .3 + .3) / 3, 1e-12, "%g", scores.previous_token);
+}
+
+/* ---- a translator without an encoder ---- */
+
+static void keep_total(void *context, int64_t done, int64_t total)
+{
+    int64_t *last = context;
+    last[0] = done;
+    last[1] = total;
+}
+
+/* The three kinds of maps of a head of a prefix are ablated together, and so once. */
+Test(heads, of_a_prefix_are_ablated_once)
+{
+    int64_t last[2] = {0};
+    struct fixture f RELEASED(close_fixture) = open_fixture(PREFIX);
+    const struct qkv_heads_options options = {
+        .no_translation = true, .testing = f.run.config.testing, .progress = keep_total, .context = last};
+    struct qkv_measured_heads heads;
+    expect_done(qkv_heads_measure(&f.run, &f.corpus, &options, &heads, &error));
+    cr_assert_eq(heads.count, 3 * 4);
+    cr_expect_eq(last[0], 2 + 4);
+    cr_expect_eq(last[1], 2 + 4);
+    for (int i = 0; i < 12; i++)
+        cr_expect_eq(heads.heads[i].value[QKV_HEAD_LOSS], heads.heads[i % 4].value[QKV_HEAD_LOSS], "%d", i);
+    cr_expect_neq(heads.heads[0].value[QKV_HEAD_LOSS], heads.heads[1].value[QKV_HEAD_LOSS]);
+    qkv_measured_heads_release(&heads);
 }

@@ -2,6 +2,7 @@
 #include "data/corpus.h"
 #include "framework/engine/core/memory.h"
 #include "framework/engine/core/text.h"
+#include "framework/engine/graph/attention_rule.h"
 #include "tiny.h"
 
 #include "explain/explain.h"
@@ -215,5 +216,60 @@ Test(walk, a_recurrent_network)
         expect_rules(&explanation, 1e-11);
         expect_words(&subject, &explanation, 1e-11);
         close_subject(&subject);
+    }
+}
+
+/* ---- a translator without an encoder ---- */
+
+static struct qkv_model_config prefix_config(enum qkv_prefix prefix)
+{
+    struct qkv_model_config config = tiny_config();
+    config.encoder.type = config.decoder.type = QKV_NETWORK_DECODER_ONLY;
+    config.decoder.prefix = prefix;
+    return config;
+}
+
+Test(walk, of_a_prefix_masks_words_of_both_sides)
+{
+    static const bool SOURCE[SOURCE_LENGTH + 1] = {false, true}, TARGET[STEPS] = {false, false, true};
+    const struct qkv_model_config config = prefix_config(QKV_PREFIX_CAUSAL);
+    struct subject subject RELEASED(close_subject);
+    open_subject(&subject, &config, QKV_FLOAT64);
+    subject.pair.source_masked = SOURCE;
+    subject.pair.target_masked = TARGET;
+    const struct qkv_explanation explanation = explain(&subject, QKV_ATTENTION_DECODER, 1);
+    const struct qkv_step *weights = step_of(&explanation, "weights");
+    cr_assert_eq(weights->columns, SOURCE_LENGTH + 1 + STEPS);
+    for (int64_t i = 0; i < weights->rows * weights->columns; i++) {
+        int64_t column = i % weights->columns, target = column - SOURCE_LENGTH - 1;
+        bool is_hidden = target < 0 ? SOURCE[column] : TARGET[target] || target > i / weights->columns;
+        cr_expect_eq(number_of(weights, 0, weights->heads, i / weights->columns, column) > 0, !is_hidden,
+                     "cell %d", (int)i);
+    }
+}
+
+/* Pictures hatch the cells that the rule of a map hides. */
+Test(walk, maps_of_a_prefix_have_the_rule_that_hides_their_cells)
+{
+    static const int64_t GLOBAL[] = {0, 2, SOURCE_LENGTH + 1, SOURCE_LENGTH + 2};
+    for (size_t i = 0; i < 2 * sizeof GLOBAL / sizeof *GLOBAL; i++) {
+        struct qkv_model_config config = prefix_config(i % 2 ? QKV_PREFIX_BIDIRECTIONAL : QKV_PREFIX_CAUSAL);
+        config.decoder.attention.window = 1;
+        config.decoder.attention.global_tokens = GLOBAL[i / 2];
+        struct subject subject RELEASED(close_subject);
+        struct qkv_attention_report report;
+        open_subject(&subject, &config, QKV_FLOAT64);
+        struct qkv_attention_collector *collector = qkv_attention_collector_new(subject.model, &error);
+        cr_assert_not_null(collector, "%s", error.message);
+        expect_done(qkv_attention_collect(collector, 1, &subject.pair, 0, &report, &error));
+        for (int64_t k = 0; k < report.map_count; k++) {
+            const struct qkv_attention_map *map = &report.maps[k];
+            for (int64_t at = 0; map->kind != QKV_ATTENTION_CROSS && at < map->rows * map->columns; at++)
+                cr_expect_eq(map->weights[at] > 0,
+                             qkv_is_visible(qkv_attention_visible(map->rule, at / map->columns, map->columns),
+                                            at % map->columns),
+                             "case %d, map %d, cell %d", (int)i, (int)k, (int)at);
+        }
+        qkv_attention_collector_free(collector);
     }
 }

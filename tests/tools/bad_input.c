@@ -238,7 +238,8 @@ Test(bad_input, folders_devices_and_empty_names_are_refused)
         {"evaluate run d.tsv", "qkv: d.tsv: cannot be read: it is a folder"},
         {"evaluate run dev.txt",
          "qkv: dev.txt: the name of a file of pairs must end in .tsv or .tsv.gz; as the "
-         "common prefix of two files it needs dev.txt.a, which does not exist"},
+         "common prefix of two files it needs dev.txt.a, which does not exist; a text without translations "
+         "needs a config with data.text"},
         {"evaluate run cut.tsv.gz", "qkv: cut.tsv.gz: the gzip file is truncated"},
         {"evaluate run - </dev/null", "qkv: <stdin>: the file is empty"},
         {"evaluate run dev.tsv --links d", "qkv: d: cannot be read: it is a folder"},

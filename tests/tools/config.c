@@ -311,7 +311,7 @@ Test(config, reports_all_errors_in_the_order_of_lines)
         "-s =3: must have the form key=value\n");
     expect_wrong_config("name: x\n", "",
                         "x.yaml: data.train is missing, but is required\n"
-                        "x.yaml: data.src.lang is missing, but is required\n"
+                        "x.yaml: data.src.lang is missing, but is required while data.text is pairs\n"
                         "x.yaml: data.trg.lang is missing, but is required\n"
                         "x.yaml: training.updates or training.epochs must be given, so that training ends\n");
     /* What stands behind a syntax error is not missing. */

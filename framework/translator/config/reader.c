@@ -558,8 +558,13 @@ static void collect_missing(struct qkv_reading *reading)
             qkv_key_unmet(reading->schema, key, reading->config, QKV_WITHOUT_EFFECT_REFUSED).key)
             continue;
         source->bad = true;
+        const char *decides = key->condition.key,
+                   *chosen = decides ? qkv_value_text(qkv_key_at(reading->schema, decides), reading->config,
+                                                      reading->collector->arena)
+                                     : NULL;
         qkv_collect(reading->collector, (struct qkv_place){.name = reading->path},
-                    "%s is missing, but is required", key->path);
+                    "%s is missing, but is required%s%s%s%s", key->path, chosen ? " while " : "",
+                    chosen ? decides : "", chosen ? " is " : "", chosen ? chosen : "");
     }
 }
 

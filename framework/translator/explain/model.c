@@ -154,17 +154,21 @@ static const char *mask_note(struct model_walk *m, const struct qkv_attention_ru
 static void set_mask(struct model_walk *m, const struct qkv_attention_rule *rule,
                      struct attention_setup *setup)
 {
-    const bool *masked = m->sources ? m->pair->source_masked : m->pair->target_masked;
     int64_t keys = m->key_words.count, queries = m->query_words.count;
+    const bool *of_source = m->sources ? m->pair->source_masked : NULL,
+               *of_target = keys > m->sources ? m->pair->target_masked : NULL;
+    const bool masked = of_source || of_target;
     if (!masked && !(rule && (rule->causal || rule->window))) return;
     double *visible = qkv_walk_memory(m->walk, queries * keys, sizeof *visible);
     for (int64_t i = 0; visible && i < queries; i++) {
         int64_t position = (m->has_prefix ? m->sources : 0) + (m->followed_rows ? m->followed_rows[i] : i);
         struct qkv_visible_keys seen = {0, 0, keys};
         if (rule) seen = qkv_attention_visible(rule, position, keys);
-        for (int64_t j = 0; j < keys; j++)
-            visible[i * keys + j] =
-                qkv_is_visible(seen, j) && !(masked && (j < m->sources || !m->sources) && masked[j]);
+        for (int64_t j = 0; j < keys; j++) {
+            bool is_masked =
+                j < m->sources ? of_source && of_source[j] : of_target && of_target[j - m->sources];
+            visible[i * keys + j] = qkv_is_visible(seen, j) && !is_masked;
+        }
     }
     setup->visible = visible;
     setup->mask_note = mask_note(m, rule, masked);

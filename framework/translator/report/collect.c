@@ -247,6 +247,13 @@ static enum qkv_status make_map(struct qkv_attention_collector *collector, const
     bool is_block = kind != QKV_ATTENTION_ENCODER && all == report->source_length + report->target_length;
     int64_t first = is_block && kind == QKV_ATTENTION_DECODER ? report->source_length : 0;
     map->columns = is_block ? columns : all;
+    if (first && map->rule && map->rule->global_tokens) { /* which are the first ones of the source */
+        struct qkv_attention_rule *rule = qkv_arena_allocate(&collector->arena, sizeof *rule);
+        if (!rule) return qkv_no_memory(error);
+        *rule = *map->rule;
+        rule->global_tokens = first < rule->global_tokens ? rule->global_tokens - first : 0;
+        map->rule = rule;
+    }
     if (map->rows != rows || map->columns != columns)
         return qkv_error_set(
             error,

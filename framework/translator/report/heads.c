@@ -293,7 +293,9 @@ struct measuring {
     struct forced_slots slots;
     struct head_gradients *gradients; /* [slots] */
     struct head_sums *sums; /* [groups, heads]; a group has FORCED_MAX pairs, the last one may have fewer */
-    int64_t done;           /* parts of the work, for the progress function */
+    /* Heads that can be ablated alone: with a source prefix, the three kinds of maps are of the same heads. */
+    int64_t distinct;
+    int64_t done; /* parts of the work, for the progress function */
     struct qkv_arena arena;
 };
 
@@ -301,7 +303,7 @@ static void report_progress(struct measuring *m)
 {
     m->done++;
     /* The parts: maps and gradients; the scores with all heads; the scores without each head. */
-    if (m->options->progress) m->options->progress(m->options->context, m->done, 2 + m->measured->count);
+    if (m->options->progress) m->options->progress(m->options->context, m->done, 2 + m->distinct);
 }
 
 /* Fails unless the report has one map for each head, in the same order, because sums are added map by map. */
@@ -405,7 +407,7 @@ static enum qkv_status ablate_each(struct measuring *m, struct qkv_evaluator *ev
     m->measured->tokens = all.counts.tokens;
     m->measured->loss = all.value[QKV_METRIC_LOSS];
     m->measured->bleu = all.value[QKV_METRIC_BLEU];
-    for (int64_t i = 0; i < m->measured->count; i++) {
+    for (int64_t i = 0; i < m->distinct; i++) {
         struct qkv_measured_head *head = &m->measured->heads[i];
         bool was_ablated = qkv_model_is_ablated(m->run->model, head->head);
         qkv_model_ablate(m->run->model, head->head, true);
@@ -414,6 +416,8 @@ static enum qkv_status ablate_each(struct measuring *m, struct qkv_evaluator *ev
         if (status) break;
         head->value[QKV_HEAD_LOSS] = scores.value[QKV_METRIC_LOSS] - all.value[QKV_METRIC_LOSS];
         head->value[QKV_HEAD_BLEU] = scores.value[QKV_METRIC_BLEU] - all.value[QKV_METRIC_BLEU];
+        for (int64_t k = i + m->distinct; k < m->measured->count; k += m->distinct)
+            memcpy(m->measured->heads[k].value, head->value, sizeof head->value);
     }
     return status;
 }
@@ -467,6 +471,7 @@ static enum qkv_status measure(struct measuring *m, struct qkv_error *error)
     measured->heads = calloc((size_t)measured->count, sizeof *measured->heads);
     if (!measured->heads) return qkv_no_memory(error);
     for (int64_t i = 0; i < measured->count; i++) measured->heads[i].head = qkv_model_head(model, i);
+    m->distinct = measured->count / (qkv_has_prefix(model) ? QKV_ATTENTION_KINDS : 1);
     if (m->options->links &&
         qkv_corpus_links_read(&m->gold, m->options->links, m->options->links_from, m->corpus, error))
         return QKV_INVALID;
