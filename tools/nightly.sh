@@ -19,7 +19,7 @@
 # pytorch     runs before and after their way into PyTorch's transformer give the same numbers; skipped where the package
 #             torch is missing (PYTHON=VENV/bin/python names another interpreter)
 # package     the Debian package works in a new Debian 12, and the tarball is complete (needs root)
-# python      the tests of the Python package, with all its notebooks (tests/python/run.sh)
+# python      the tests of the Python package, with all its notebooks, and with AddressSanitizer (tests/python/run.sh)
 # faults      every command, once for each of its allocations and system calls, which fails, or in which it is killed
 # aarch64     the tests of the engine and of models on 64-bit Arm, run by qemu, and 5 updates with the recorded bits
 # tsan        the tests of all that uses threads under ThreadSanitizer
