@@ -221,10 +221,8 @@ class Graph:
         if kind is c.qkv_axes:
             axes = _sequence(value, name, 4)
             return c.qkv_axes(len(axes), tuple(number(axis, "an axis", 0, 3) for axis in axes))
-        if kind is c.qkv_segments:
-            return self._segments(value, kept)
-        if kind is c.qkv_attention:
-            return self._attention(value, kept)
+        if kind in (c.qkv_segments, c.qkv_attention):
+            return (self._segments if kind is c.qkv_segments else self._attention)(value, kept)
         return _scalar(kind, value, name)
 
 

@@ -386,11 +386,10 @@ class Run:
         """How much each word contributed to each word of the output, by a method of `qkv attribute`: `cross` has the source, `decoder`
         the words before. Options by name: steps=100, words=True."""
         self._check()
-        found = json.loads(interruptible(lambda: command("attribute", "--quiet", "--format=json", *options(dict(
-            named, target=target, method=method)), "--", self.path, sentence)))
-        maps = {one["kind"]: one["weights"] for one in found["maps"]}
-        return Maps(**maps, source_tokens=found["source"], target_tokens=found["target_output"], target_input=found["target_input"],
-                    sentence=sentence)
+        given = options({**named, "target": target, "method": method})
+        found = json.loads(command("attribute", "--quiet", "--format=json", *given, "--", self.path, sentence))
+        return Maps(**{one["kind"]: one["weights"] for one in found["maps"]}, source_tokens=found["source"],
+                    target_tokens=found["target_output"], target_input=found["target_input"], sentence=sentence)
 
     def align(self, pairs: Iterable, target: Iterable[str] | None = None, *, layer: int = 0, head: int = 0, threshold: float = 0.0,
               reverse: Run | None = None) -> list[list[tuple[int, int]]]:
@@ -508,8 +507,7 @@ class Run:
     def metrics(self) -> Any:
         """The log of training (metrics.jsonl): a table with a row for each logged update and each validation."""
         self._check()
-        with pathlib.Path(self.path, "metrics.jsonl").open(encoding="utf-8") as lines:
-            return _table([json.loads(line) for line in lines])
+        return _table([json.loads(line) for line in pathlib.Path(self.path, "metrics.jsonl").read_text(encoding="utf-8").splitlines()])
 
     # ---- pictures ----
 
