@@ -10,7 +10,8 @@
 
 #include <strings.h>
 
-enum { FRAME_MILLISECONDS = 700, LAST_MILLISECONDS = 3000 };
+/* How long frames are shown: the shortest, a frame whose map has nothing in common with the one before, and the last one. */
+enum { LEAST_MILLISECONDS = 250, CHANGED_MILLISECONDS = 2000, LAST_MILLISECONDS = 3000 };
 
 static struct sentence_pair_options pair_options;
 static const char *output, *layer, *head, *kind, *colormap;
@@ -23,6 +24,7 @@ struct film {
     int layer, head;
     int64_t *updates, snapshots;    /* updates [snapshots]: those of the snapshots */
     struct animation_frame *frames; /* [count]; their bytes are owned */
+    double *weights;                /* of the last frame; NULL: there is none */
     int64_t count;
     struct qkv_missing_characters missing; /* from the font of the frames */
 };
@@ -53,6 +55,20 @@ static enum qkv_status choose_head(struct film *film, struct qkv_error *error)
     return QKV_OK;
 }
 
+/* How long a frame is shown: the longer, the more the map has changed since the last one. The change is the mean total
+ * variation distance of the rows, from 0 to 1. */
+static int milliseconds_of(struct film *film, const struct qkv_attention_map *map)
+{
+    const int64_t cells = map->rows * map->columns;
+    double change = 0;
+    for (int64_t i = 0; film->weights && i < cells; i++)
+        change += fabs(map->weights[i] - film->weights[i]) / 2 / (double)map->rows;
+    if (!film->weights)
+        film->weights = required(qkv_arena_allocate(&film->pair.arena, (size_t)cells * sizeof *map->weights));
+    memcpy(film->weights, map->weights, (size_t)cells * sizeof *map->weights);
+    return LEAST_MILLISECONDS + (int)(change * (CHANGED_MILLISECONDS - LEAST_MILLISECONDS));
+}
+
 /* Draws a frame: the map of the head with the present parameters. */
 static enum qkv_status add_frame(struct film *film, int64_t update, double loss, struct qkv_error *error)
 {
@@ -70,7 +86,7 @@ static enum qkv_status add_frame(struct film *film, int64_t update, double loss,
                                : TEXT_IN(arena, "update %lld", (long long)update);
     const struct qkv_format_options style = {.colormap = colormap, .maximum = 1, .missing = &film->missing};
     if (qkv_attention_render(&one, qkv_format_find("png"), &style, &bytes, &size, error)) return QKV_INVALID;
-    film->frames[film->count++] = (struct animation_frame){bytes, size, FRAME_MILLISECONDS};
+    film->frames[film->count++] = (struct animation_frame){bytes, size, milliseconds_of(film, &one.maps[0])};
     return QKV_OK;
 }
 
@@ -146,7 +162,9 @@ const struct command command_film = {
     .name = "film",
     .summary = "draw how a head learned what to attend to, as an animated picture",
     .description = "Draws the attention map of one head for each snapshot of the training "
-                   "(training.snapshots), from the random weights on, each with its update and loss. All "
+                   "(training.snapshots), from the random weights on, each with its update and loss: the "
+                   "longer, the more "
+                   "the map has changed. All "
                    "frames show the translation by the trained model, or that of --target. The file is an "
                    "animated PNG, which browsers play; other programs show its last frame.\n",
     .examples = "  qkv film runs/toy_en_es \"the cat is sleeping\" -o film.png\n"

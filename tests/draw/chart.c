@@ -166,7 +166,7 @@ Test(chart, says_what_a_png_needs)
         "\"sequence_accuracy\": 1}]}");
     struct outcome outcome = run("cd '%s' && LD_LIBRARY_PATH=. qkv compare a.json -o a.svg -o a.png", folder);
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_eq(strncmp(outcome.error, "qkv: a png needs ", 17), 0, "%s", outcome.error);
+    cr_expect_eq(strncmp(outcome.error, "qkv: png and pdf need ", 22), 0, "%s", outcome.error);
     cr_expect_not_null(strstr(outcome.error, "Pango and Cairo, which cannot be loaded (./libpango"));
     cr_expect_not_null(strstr(outcome.error, "apt-get install libpangocairo-1.0-0), or choose svg\n"));
     cr_expect_not_null(read_file(format("%s/a.svg", folder), NULL));

@@ -208,6 +208,31 @@ Test(png, shows_what_the_svg_shows)
     cairo_surface_destroy(surface);
 }
 
+/* A text among bytes; NULL: it is not there. */
+static const char *find_text(const char *bytes, size_t size, const char *text)
+{
+    for (const char *at = bytes; at + strlen(text) <= bytes + size; at++)
+        if (!memcmp(at, text, strlen(text))) return at;
+    return NULL;
+}
+
+/* A PDF is one page of the size of the svg, in points, and the same every time. */
+Test(png, a_pdf_is_a_page_of_the_size_of_the_svg)
+{
+    size_t size, again;
+    char *svg = rendered(&report, "svg", NULL, NULL), *pdf = rendered(&report, "pdf", NULL, &size),
+         *same = rendered(&report, "pdf", NULL, &again);
+    cr_assert_eq(strncmp(pdf, "%PDF-1.", 7), 0);
+    cr_expect(size == again && !memcmp(pdf, same, size));
+    const char *box = find_text(pdf, size, "/MediaBox [ 0 0 ");
+    cr_assert_not_null(box);
+    double width, height;
+    cr_assert_eq(sscanf(box + 16, "%lf %lf", &width, &height), 2);
+    cr_expect_float_eq(width, 0.75 * attribute(svg, " width=\""), 0.01);
+    cr_expect_float_eq(height, 0.75 * attribute(svg, " height=\""), 0.01);
+    cr_expect_not_null(find_text(pdf, size, "/FontFile"), "text is text");
+}
+
 Test(png, refuses_an_image_that_is_too_large)
 {
     enum { COUNT = 30000 };

@@ -30,9 +30,9 @@ int output_read(struct output *output, const struct output_options *options)
                                           ? qkv_format_of_path(path)
                                           : qkv_format_find(options->format ? options->format : "text");
     if (!format) return print_unknown_format(path);
-    if (options->annotate && strcmp(format->name, "svg") != 0 && strcmp(format->name, "png") != 0)
+    if (options->annotate && (format->use != QKV_FORMAT_PICTURE || !strcmp(format->name, "html")))
         return print_error(
-            "--annotate is for svg and png, but the format is %s: choose one with -o or --format",
+            "--annotate is for svg, png and pdf, but the format is %s: choose one with -o or --format",
             format->name);
     if (options->colormap && format->use == QKV_FORMAT_DATA)
         return print_error("--colormap is for formats with colours, but the format is %s", format->name);

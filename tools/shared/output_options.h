@@ -18,7 +18,7 @@ struct output_options {
      "the file to write; -: standard output (default)", .completes = VALUE_FILE},                            \
     {"colormap", 0, "NAME", OPTION_CHOICE, &(o)->colormap, "colours of weights: {choices} (default: YlOrRd)", \
      .choices = output_colormap_name},                                                                       \
-    {"annotate", 0, NULL, OPTION_FLAG, &(o)->annotate, "svg, png: write the weight in each cell"}
+    {"annotate", 0, NULL, OPTION_FLAG, &(o)->annotate, "svg, png, pdf: write the weight in each cell"}
 /* clang-format on */
 
 /* The choices of these options; the context is not used. */

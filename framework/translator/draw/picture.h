@@ -1,4 +1,4 @@
-/* Private: draws pictures, and writes them as SVG, PNG and animated PNG. Units are 1/96 inch; the origin is the upper left
+/* Private: draws pictures, and writes them as SVG, PNG, PDF and animated PNG. Units are 1/96 inch; the origin is the upper left
  * corner. */
 #pragma once
 
@@ -57,6 +57,10 @@ void qkv_svg_draw(draw_function *draw, const void *picture, struct bytes *out);
 enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double scale,
                              struct qkv_missing_characters *missing, struct bytes *out,
                              struct qkv_error *error);
+
+/* The same as a PDF of one page, which has text as text. */
+enum qkv_status qkv_pdf_draw(draw_function *draw, const void *picture, struct qkv_missing_characters *missing,
+                             struct bytes *out, struct qkv_error *error);
 
 struct animation_frame {
     const char *png; /* a PNG file in memory; not owned */

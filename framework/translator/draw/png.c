@@ -1,9 +1,10 @@
-/* The PNG canvas, drawn by Cairo, and animations. Pango lays out text, because Cairo's own text functions use a single font
+/* The canvas of PNG and PDF, drawn by Cairo, and animations. Pango lays out text, because Cairo's own text functions use a single font
  * without shaping: Chinese would appear as boxes, and Arabic letters would not join. Both are loaded when the first PNG is
- * drawn: programs that draw none start faster, and need neither library. */
+ * drawn: programs that draw none start faster, and need neither library. A PDF has the same drawing on one page. */
 #include "core/memory.h"
 #include "draw/picture.h"
 
+#include <cairo-pdf.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <math.h>
@@ -26,7 +27,8 @@
     F(pango_layout_get_extents) F(pango_layout_get_baseline) F(cairo_save) F(cairo_translate) \
     F(cairo_rotate) F(pango_cairo_update_layout) F(pango_cairo_show_layout) F(cairo_restore) \
     F(g_object_unref) F(pango_font_description_free) F(cairo_surface_write_to_png_stream) F(cairo_destroy) \
-    F(cairo_surface_destroy) F(pango_layout_get_line_readonly)
+    F(cairo_surface_destroy) F(pango_layout_get_line_readonly) F(cairo_pdf_surface_create_for_stream) \
+    F(cairo_pdf_surface_set_metadata)
 /* clang-format on */
 
 /* A pointer to each function, under its own name: call->cairo_fill(cairo). */
@@ -54,7 +56,7 @@ static enum qkv_status load(struct qkv_error *error)
     if (code == ENOMEM) return qkv_no_memory(error);
     return qkv_error_set(
         error,
-        "a png needs the libraries Pango and Cairo, which cannot be loaded (%s): install them (on "
+        "png and pdf need the libraries Pango and Cairo, which cannot be loaded (%s): install them (on "
         "Debian or Ubuntu: apt-get install libpangocairo-1.0-0), or choose svg",
         reason);
 }
@@ -79,9 +81,12 @@ static const struct cairo_library *cairo_library(struct qkv_error *error)
 /* The largest scale: FreeType fails for letters of more than about 1000 pixels, and Pango then prints warnings. */
 #define LARGEST_SCALE 32.
 
+#define POINTS 0.75 /* of a PDF, 1/72 inch, for one unit */
+
 struct png {
     struct canvas canvas;
     const struct cairo_library *call;
+    struct bytes *pdf;    /* what a PDF is appended to; NULL: an image is drawn */
     double scale;         /* pixels for one unit */
     double width, height; /* pixels */
     cairo_surface_t *surface;
@@ -91,6 +96,12 @@ struct png {
     struct qkv_missing_characters *missing; /* NULL: not wanted */
     bool failed;                            /* memory has run out */
 };
+
+static cairo_status_t append(void *out, const unsigned char *data, unsigned int size)
+{
+    qkv_bytes_append(out, data, size);
+    return CAIRO_STATUS_SUCCESS;
+}
 
 /* Reduces the scale, down to a tenth, if the picture would be too large. */
 static bool begin_png(struct canvas *canvas, double width, double height)
@@ -102,7 +113,16 @@ static bool begin_png(struct canvas *canvas, double width, double height)
     png->width = floor(width * png->scale);
     png->height = floor(height * png->scale);
     if (fmax(png->width, png->height) > LARGEST) return false;
-    png->surface = call->cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)png->width, (int)png->height);
+    if (png->pdf) {
+        png->surface =
+            call->cairo_pdf_surface_create_for_stream(append, png->pdf, width * POINTS, height * POINTS);
+        /* The same maps make the same file. */
+        call->cairo_pdf_surface_set_metadata(png->surface, CAIRO_PDF_METADATA_CREATE_DATE,
+                                             "2000-01-01T00:00:00Z");
+    } else {
+        png->surface =
+            call->cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)png->width, (int)png->height);
+    }
     png->cairo = call->cairo_create(png->surface);
     call->cairo_set_source_rgb(png->cairo, 1, 1, 1);
     call->cairo_paint(png->cairo);
@@ -219,24 +239,15 @@ static void text(struct canvas *canvas, double x, double y, const char *string,
     call->pango_font_description_free(font);
 }
 
-static cairo_status_t append(void *out, const unsigned char *data, unsigned int size)
+static enum qkv_status draw_file(struct png png, draw_function *draw, const void *picture, struct bytes *out,
+                                 struct qkv_error *error)
 {
-    qkv_bytes_append(out, data, size);
-    return CAIRO_STATUS_SUCCESS;
-}
-
-enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double scale,
-                             struct qkv_missing_characters *missing, struct bytes *out,
-                             struct qkv_error *error)
-{
-    if (scale > LARGEST_SCALE)
-        return qkv_error_set(error, "the scale of a png is %g, but must be at most %g", scale, LARGEST_SCALE);
-    const struct cairo_library *call = cairo_library(error);
-    struct png png = {
-        .canvas = {begin_png, rectangle, runs, path, text}, .call = call, .scale = scale, .missing = missing};
+    const struct cairo_library *call = png.call = cairo_library(error);
     if (!call) return QKV_INVALID;
+    png.canvas = (struct canvas){begin_png, rectangle, runs, path, text};
     bool drawn = draw(picture, &png.canvas);
-    if (drawn && call->cairo_surface_write_to_png_stream(png.surface, append, out) != CAIRO_STATUS_SUCCESS)
+    if (drawn && !png.pdf &&
+        call->cairo_surface_write_to_png_stream(png.surface, append, out) != CAIRO_STATUS_SUCCESS)
         out->failed = true;
     if (png.cairo) {
         call->g_object_unref(png.context);
@@ -252,6 +263,22 @@ enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double sc
             png.width, png.height, LARGEST);
     if (!drawn || png.failed) out->failed = true;
     return QKV_OK;
+}
+
+enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double scale,
+                             struct qkv_missing_characters *missing, struct bytes *out,
+                             struct qkv_error *error)
+{
+    if (scale > LARGEST_SCALE)
+        return qkv_error_set(error, "the scale of a png is %g, but must be at most %g", scale, LARGEST_SCALE);
+    return draw_file((struct png){.scale = scale, .missing = missing}, draw, picture, out, error);
+}
+
+enum qkv_status qkv_pdf_draw(draw_function *draw, const void *picture, struct qkv_missing_characters *missing,
+                             struct bytes *out, struct qkv_error *error)
+{
+    return draw_file((struct png){.pdf = out, .scale = POINTS, .missing = missing}, draw, picture, out,
+                     error);
 }
 
 /* ---- animations ---- */

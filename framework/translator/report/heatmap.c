@@ -607,6 +607,11 @@ static enum qkv_status write_png(const struct format_job *job, struct bytes *out
     return qkv_png_draw(draw, job, job->options.scale, job->options.missing, out, error);
 }
 
+static enum qkv_status write_pdf(const struct format_job *job, struct bytes *out, struct qkv_error *error)
+{
+    return qkv_pdf_draw(draw, job, job->options.missing, out, error);
+}
+
 const struct qkv_format_writer qkv_writer_svg = {
     .format = {"svg", "svg", "heat maps that scale, with the weight under the pointer", QKV_FORMAT_PICTURE},
     .write_maps = write_svg,
@@ -615,4 +620,10 @@ const struct qkv_format_writer qkv_writer_svg = {
 const struct qkv_format_writer qkv_writer_png = {
     .format = {"png", "png", "heat maps as pixels", QKV_FORMAT_PICTURE, .binary = true},
     .write_maps = write_png,
+};
+
+const struct qkv_format_writer qkv_writer_pdf = {
+    .format = {"pdf", "pdf", "heat maps on one page, for papers and slides", QKV_FORMAT_PICTURE,
+               .binary = true},
+    .write_maps = write_pdf,
 };

@@ -52,8 +52,9 @@
  *     html  one page without scripts or other files; cells are coloured by their numbers
  *     svg   heat maps; tokens are text, and each cell shows its weight under the pointer
  *     png   the same heat maps as pixels; loads the libraries Pango and Cairo, and fails without them
+ *     pdf   the same heat maps on one page; needs the same libraries
  *
- * Each format writes both attention maps and explanations. svg and png draw only the attention weights of an explanation.
+ * Each format writes both attention maps and explanations. svg, png and pdf draw only the attention weights of an explanation.
  * qkv_attention_render describes the contents. Tokens and names may be any text: each format
  * escapes its special characters, pictures and tables show U+FFFD for control characters, and bytes that are not UTF-8
  * become U+FFFD. */
@@ -110,10 +111,10 @@ struct qkv_missing_characters {
  * apply to it. */
 struct qkv_format_options {
     const char *colormap; /* of weights: YlOrRd, viridis, plasma, magma or gray; NULL: YlOrRd */
-    bool annotate;        /* svg, png: print the weight in each cell */
-    double maximum;       /* svg, png, text: weight of the last colour; 0: the largest weight, rounded up */
-    double scale;         /* png: pixels per unit of svg, at most 32; 0: 2 */
-    struct qkv_missing_characters *missing; /* png: those of the picture are added; NULL: not wanted */
+    bool annotate;        /* svg, png, pdf: print the weight in each cell */
+    double maximum; /* svg, png, pdf, text: weight of the last colour; 0: the largest weight, rounded up */
+    double scale;   /* png: pixels per unit of svg, at most 32; 0: 2 */
+    struct qkv_missing_characters *missing; /* png, pdf: those of the picture are added; NULL: not wanted */
     int64_t width;                          /* text: columns of the terminal; 0: 80 */
     enum qkv_terminal_colors colors;        /* text */
     bool full;  /* text and html of explanations: all steps, and all rows and columns of large matrices */
@@ -198,7 +199,7 @@ QKV_API enum qkv_status qkv_attention_merge_words(const struct qkv_attention_rep
                                                   struct qkv_error *error);
 
 /* Renders a report into *bytes, *size bytes of memory that the caller releases with free(). Equal arguments give equal
- * bytes, except for png, which depends on the installed fonts. Every format names what the cells hold if it is not attention
+ * bytes, except for png and pdf, which depend on the installed fonts. Every format names what the cells hold if it is not attention
  * weights (report->value_name). The formats:
  *
  * - text: one table per map. Without colours, weights below 0.005 are shown as dots.
@@ -211,7 +212,7 @@ QKV_API enum qkv_status qkv_attention_merge_words(const struct qkv_attention_rep
  * - npz: one float64 array [rows, columns] per map, named by qkv_attention_map_name, and the
  * Unicode arrays value, source, target_input and target_output.
  * - html: one table per map.
- * - svg, png: one figure of heat maps with one colour bar.
+ * - svg, png, pdf: one figure of heat maps with one colour bar.
  *
  * Fails for an unknown colormap, a report without maps, an image of more than 32767 pixels a side or with a scale
  * above 32, if memory runs out, for a format that is NULL, and for maps whose kind, layer or head (at most 4096) is invalid or
