@@ -15,7 +15,7 @@ build release
 cd "$root"
 qkv=build/release/tools/qkv
 run=runs/toy_en_es
-sentence="the cat is sleeping on the mat"
+sentence="the red house is not small"
 
 # Prints a command as a user would type it, and runs it.
 show() {
@@ -35,7 +35,7 @@ show "$qkv" evaluate "$run" datasets/en_es/test.tsv --links datasets/en_es/test.
 
 # None of these is in the training data.
 cat >"$run/unseen.txt" <<'END'
-the cat is sleeping on the mat
+the red house is not small
 the small dogs are sleeping under the table
 my sister wants to eat the red apple
 the tall woman gives the flowers to her friends
@@ -50,7 +50,7 @@ for format in png svg; do
     show "$qkv" attention "$run" "$sentence" --kind cross -o "$run/attention.$format"
 done
 
-show "$qkv" attention "$run" "$sentence" --target "el gato está durmiendo en la estera" --head best \
+show "$qkv" attention "$run" "$sentence" --target "la casa roja no es pequeña" --head best \
     --versus random --annotate -o "$run/random_and_learned.png"
 
 show "$qkv" film "$run" "$sentence" --layer 1 --quiet -o "$run/film.png"
