@@ -256,6 +256,7 @@ class Life(unittest.TestCase):
             (lambda: run.evaluate("/nothing.tsv"), qkv.Error), (lambda: qkv.gradcheck("/nothing"), qkv.Error),
             (lambda: qkv.Graph("float16"), qkv.Error), (lambda: qkv.Graph().relu("a"), TypeError), (lambda: qkv.Graph().relu(), TypeError),
             (lambda: qkv.Graph().cross_entropy(numpy.ones((3, 4)), [0]), qkv.Error),
+            (lambda: qkv.Graph().add_positions(numpy.ones((4, 2)), numpy.ones((9, 2)), segments=[1, 3], first=[2]), qkv.Error),
             (lambda: qkv.Graph().matmul(numpy.ones((2, 3)), numpy.ones((2, 3))), qkv.Error), (lambda: run.parameters["x"], KeyError)):
             with self.assertRaises(kind):
                 work()

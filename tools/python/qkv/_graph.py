@@ -214,7 +214,7 @@ class Graph:
         if kind is INT32S or kind is INT64S:
             if value is None and name == "first":
                 return None
-            kept.append(_integers([value] if name == "first" else value, "int32" if kind is INT32S else "int64", name))
+            kept.append(_integers(value, "int32" if kind is INT32S else "int64", name))
             return kept[-1].ctypes.data_as(kind)
         if kind is c.qkv_shape:
             return _shape(value)
@@ -292,6 +292,10 @@ def _op(name):
             array = next(array for array in kept if array.dtype == "int32")
             if array.size != rows:
                 raise Error(f"{name}: {arrays[0]} has {array.size} numbers instead of {rows}")
+        if ("first", INT64S) in shown and bound.arguments["first"] is not None:  # a number for each segment
+            size, segments = numpy.size(bound.arguments["first"]), max(1, next(v.count for v in values if isinstance(v, c.qkv_segments)))
+            if size != segments:
+                raise Error(f"{name}: first has {size} numbers, but there are {segments} segments")
         result = getattr(lib, name)(self._handle, *values)
         self._check()
         return Tensor(self, result)
