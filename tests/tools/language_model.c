@@ -412,6 +412,30 @@ Test(language_model, repeats_are_measured_in_heads_and_drawn_over_training)
     cr_assert(fails(run("qkv plot run --show second_loss"), 2, "has no snapshots of its training"));
 }
 
+/* configs/induction.yaml, with 12 numbers and half the width. */
+Test(language_model, an_induction_head_appears_in_two_layers_and_not_in_one)
+{
+    if (is_slow_build()) cr_skip_test("two long trainings");
+    enter(scratch("induction"));
+    run_ok("qkv generate induction -o . --symbols 12 --longest 16 --train 4000 --dev 50 --test 20");
+    for (int layers = 2; layers; layers--) {
+        run_ok("qkv train '%s/configs/induction.yaml' -q --overwrite -s data.train=train.txt -s "
+               "data.dev=dev.txt "
+               "-s data.test='' -s training.model_dir=run -s training.updates=1200 -s "
+               "training.validation_freq=600 "
+               "-s model.decoder.hidden_size=32 -s model.decoder.num_heads=1 -s "
+               "model.decoder.attention.key_width=32 "
+               "-s model.decoder.num_layers=%d",
+               QKV_SOURCE_DIR, layers);
+        cJSON *root RELEASED(free_json) = cJSON_Parse(run_ok("qkv heads run test.txt --repeat 8 -f json"));
+        const cJSON *first = cJSON_GetObjectItem(root, "heads")->child;
+        double matching = best(root, "prefix_matching");
+        cr_expect(layers == 2 ? matching > 0.9 : matching < 0.4, "%d layers: %g", layers, matching);
+        cr_expect_lt(cJSON_GetObjectItem(first, "best_matching")->valuedouble, 0.4, "layer 2 needs layer 1");
+        cr_expect_gt(cJSON_GetObjectItem(first, "second_loss")->valuedouble, 0.5);
+    }
+}
+
 Test(language_model, film_and_explain_show_its_own_attention)
 {
     enter_text("film");
