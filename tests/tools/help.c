@@ -248,7 +248,8 @@ static const char *folder_of_examples(void)
         "gzip <spa.txt >pairs.tsv.gz && echo once >start.txt && qkv train configs/characters.yaml -q -s "
         "training.updates=2 "
         "-s data.train=spa.txt -s training.model_dir=runs/characters && "
-        "qkv train configs/induction.yaml -q -s training.updates=2 -s training.snapshots=2 -s data.train=lines.txt -s data.dev=lines.txt "
+        "qkv train configs/induction.yaml -q -s training.updates=2 -s training.snapshots=2 -s "
+        "data.train=lines.txt -s data.dev=lines.txt "
         "-s training.model_dir=runs/induction",
         folder, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR);
     return folder;
