@@ -193,7 +193,7 @@ PageTest(page, translates_with_every_kind_of_model)
 {
     static const char *const kinds[][2] = {
         {"", "{type: recurrent, num_layers: 1, hidden_size: 16}"},
-        {", level: char", "{num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 16}"},
+        {", level: char", "{num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 0}"},
         {", level: bpe, num_merges: 6", "{num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 16}"},
         {"", "{num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 16, attention: {window: 1, kernel: "
              "flash}}"},
