@@ -112,7 +112,7 @@ const LESSON = [
         spot: () => element('maps'),
         ask: () => {
             const { row, weight, unscaled } = scaledRow(), shown = [unscaled, weight, 1 / selectedHead().columns].map(number => number.toFixed(2));
-            if (state.number?.isFirst) doLater('row', () => change({ number: { ...state.number, row, isFirst: false } }));
+            if (state.number?.isFirst) doLater('row', () => change({ number: { ...state.number, row, column: greatestAt(weightsOf(selectedHead(), row)), isFirst: false } }));
             return { at: row, query: selectedHead().rowWords[row], width: stepOfWalk('queries').columns, weight: shown[1], unscaled: shown[0], ...amongNumbers(...shown) };
         },
     }, {
