@@ -55,7 +55,10 @@ def setUpModule():
 
 
 def tearDownModule():
+    run.close()  # Python leaves what is open at its end to the system
+    language_model.close()
     shutil.rmtree(FOLDER)
+    gc.collect()
 
 
 class Binding(unittest.TestCase):
