@@ -499,3 +499,21 @@ Test(attribution, patching_all_of_a_state_gives_the_other_prediction)
                  QKV_INVALID);
     cr_expect(strstr(error.message, "the other sentence has 3 tokens, but the sentence has 4"));
 }
+
+/* A token that no attention sees has no value that could be missing; its neighbours have. */
+Test(attribution, zeroing_the_value_of_an_unseen_token_changes_nothing)
+{
+    static const bool MASK[S] = {[1] = true};
+    struct qkv_attention_pair masked = WITH_PROBABILITIES;
+    struct qkv_attention_report report;
+    const struct qkv_attribution_options options = {.method = QKV_ATTRIBUTION_ZEROING};
+    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    masked.source_masked = MASK;
+    expect_done(qkv_attribute(subject.collector, &masked, &options, &report, &error));
+    const double *weights = find(&report, QKV_ATTENTION_CROSS, 0, 0)->weights;
+    for (int i = 0; i < T * S; i++)
+        if (i % S == 1)
+            cr_expect_float_eq(weights[i], 0, 1e-12);
+        else
+            cr_expect_gt(weights[i], 1e-6);
+}
