@@ -77,6 +77,27 @@ PageTest(page_steps, are_those_of_explain)
                  value_of("state.view.target_outputs[0] + ' ' + state.walk.at(-1).values[0]"));
 }
 
+/* The page knows all steps of the newer variants of attention, and computes them. */
+PageTest(page_steps, of_newer_variants)
+{
+    char *settings = format("%s", "");
+    for (int i = 0; i < 2; i++) {
+        static const char *const keys[] = {"ff_gated=true", "attention.output_gate=true",
+                                           "attention.qk_norm=true", "attention.soft_cap=2",
+                                           "attention.sink=learned"};
+        for (int k = 0; k < 5; k++)
+            settings = format("%s -s model.%s.%s", settings, i ? "decoder" : "encoder", keys[k]);
+    }
+    enter(tiny_task("variants"));
+    browser_open_run(settings, OPTIONS, "steps=1&head=cross-1-2");
+    wait_until("isSettled() && state.walk");
+    expect_steps(run_ok("qkv explain run 'a b' --kind cross --full --format json"), "variants", TOLERANCE);
+    EXPECT_VALUE("state.walk.filter(step => stepGroup(step) === Object.keys(STEPS).length - 1 && "
+                 "groupOf(step.name) < 0 && "
+                 "!LEARNED.test(step.name)).map(step => step.name).join()",
+                 "");
+}
+
 /* Opens the sum behind a number of a step by the keyboard: `down` rows and `right` columns from the first. */
 static void open_sum(const char *step, int down, int right)
 {
