@@ -97,7 +97,8 @@ Test(recurrent, every_command_works_with_attention)
                     "  rnn_type                   gru          gru\n"
                     "  bidirectional              true\n"
                     "  attention.score                         local_p\n"));
-    run_ok("qkv attribute run 'a d b' -m gradient && qkv attribute run 'a d b' -m integrated -o a.json");
+    run_ok("qkv attribute run 'a d b' -m attention && qkv attribute run 'a d b' -m norms -o a.json");
+    cr_expect(shows(run("qkv attribute run 'a d b' -m gradient").error, "computes step by step"));
     cr_expect(shows(run("qkv attribute run 'a d b'").error, "the score local_p takes no mask"));
     cr_expect(shows(run("qkv attribute run 'a d b' -m flow").error, "the network recurrent has none"));
     cr_expect(shows(run("qkv attribute run 'a d b' --lens").error, "records no states after layers"));

@@ -275,7 +275,7 @@ const struct command command_attribute = {
         "Translates SENTENCE and shows, for each word of the translation, how much each word of the source "
         "and each word before it contributed. Of a language model: how much each word of SENTENCE "
         "contributed to the next. Methods, of which the last four measure the whole model, not attention "
-        "alone:\n\n"
+        "alone (log p: the log-probability of the predicted token):\n\n"
 #define ATTRIBUTION_METHOD(id, name, value, help) #name ": " help ".\n\n"
 #include "qkv/attribution_methods.def"
 #undef ATTRIBUTION_METHOD
@@ -305,7 +305,8 @@ const struct command command_attribute = {
          .choices = method_name},
         {"layer", 0, "L", OPTION_TEXT, &layer, "attention, norms: a layer from 1, all, or mean (default)"},
         {"head", 0, "H", OPTION_TEXT, &head, "attention, norms: a head from 1, all, best, or mean (default)"},
-        {"steps", 0, "N", OPTION_INTEGER, &steps, "integrated: points of the way from 0 (default: 50)", 1,
+        {"steps", 0, "N", OPTION_INTEGER, &steps,
+         "integrated: points of the way to begin with; at most 8 times as many are tried (default: 50)", 1,
          10000},
         {"words", 0, NULL, OPTION_FLAG, &words,
          "merge the tokens of each word, such as pieces of byte-pair encoding: columns are summed, rows "

@@ -2,7 +2,7 @@
 #include "report/attribution.h"
 
 #include "core/memory.h"
-#include "graph/internal.h"
+#include "graph/graph.h"
 #include "models/network.h"
 
 enum qkv_status qkv_copies_begin(struct attribution *a, unsigned kinds)
@@ -68,6 +68,13 @@ enum qkv_status qkv_copies_pass(struct attribution *a)
     qkv_graph_observe(a->collector->graph, a->change ? &observer : NULL);
     enum qkv_status status = qkv_attention_collector_run(a->collector, a->copies, pairs, a->error);
     qkv_graph_observe(a->collector->graph, NULL);
+    for (const struct qkv_part *part = a->collector->trace.first; part && a->change && !status;
+         part = part->next)
+        if ((part->role == QKV_PART_EMBEDDING || part->role == QKV_PART_CONTEXT) && !part->node->consumers)
+            status = qkv_error_set(a->error,
+                                   "network %s: computes step by step, with copies of what it records, which "
+                                   "cannot be changed: choose attention or norms",
+                                   a->collector->model->interface->name);
     return status;
 }
 
