@@ -107,6 +107,20 @@ static struct qkv_attention_report decoder_report(struct qkv_arena *arena, int l
                                          .map_count = layers * heads};
 }
 
+/* A kind with one head in each layer takes one line, whose rows are labelled once, beside a kind with several. */
+Test(svg, puts_the_layers_of_a_kind_with_one_head_into_a_line)
+{
+    static const double square[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+    static const struct qkv_attention_map maps[] = {{QKV_ATTENTION_ENCODER, 1, 1, 3, 3, square},
+                                                    {QKV_ATTENTION_ENCODER, 1, 2, 3, 3, square},
+                                                    {QKV_ATTENTION_CROSS, 1, 1, 2, 3, cross},
+                                                    {QKV_ATTENTION_CROSS, 2, 1, 2, 3, other}};
+    const struct qkv_attention_report all = REPORT_OF(source, input, output, maps, );
+    static const struct part parts[] = {
+        {">cross attention, layer 2, head 1</text>", 1}, {">狗</text>", 1}, {NULL}};
+    expect_parts(rendered(&all, "svg", NULL, NULL), parts);
+}
+
 Test(svg, hatches_the_cells_that_a_row_does_not_see)
 {
     static const struct qkv_attention_rule causal = {.heads = 1, .causal = true},

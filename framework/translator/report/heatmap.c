@@ -163,7 +163,7 @@ static bool read_axes(struct figure *figure, const struct qkv_attention_map *map
     return true;
 }
 
-/* Puts the heads of each layer into a line; all layers into one line if each layer has only one map. */
+/* Puts the heads of each layer into a line; all layers of a kind into one line if each has only one map. */
 static bool break_lines(struct figure *figure)
 {
     const struct qkv_attention_map *maps = figure->report->maps;
@@ -171,12 +171,11 @@ static bool break_lines(struct figure *figure)
     int64_t count = figure->report->map_count;
     layout->lines = qkv_arena_array(figure->job->arena, count, sizeof *layout->lines);
     if (!layout->lines) return false;
-    bool line_per_layer = false;
-    for (int64_t i = 1; i < count; i++)
-        line_per_layer =
-            line_per_layer || (maps[i].kind == maps[i - 1].kind && maps[i].layer == maps[i - 1].layer);
-    int64_t most = line_per_layer ? MAX_HEADS : MAX_LAYERS;
     for (int64_t first = 0, end; first < count; first = end) {
+        bool line_per_layer = false;
+        for (int64_t i = first + 1; i < count && maps[i].kind == maps[first].kind; i++)
+            line_per_layer = line_per_layer || maps[i].layer == maps[i - 1].layer;
+        int64_t most = line_per_layer ? MAX_HEADS : MAX_LAYERS;
         end = first + 1;
         while (end < count && maps[end].kind == maps[first].kind &&
                (!line_per_layer || maps[end].layer == maps[first].layer))
