@@ -293,9 +293,9 @@ const struct command command_attribute = {
                 "  qkv attribute runs/toy_en_es \"the cat is sleeping\" -t \"el perro duerme\"\n"
                 "  qkv attribute runs/toy_en_es \"the cat is sleeping\" --lens\n"
                 "  qkv attribute runs/toy_en_es \"the cat is sleeping\" \\\n"
-                "      --patch-from \"the dog is sleeping\" --word gato\n"
+                "      --patch-from \"the dog is sleeping\" --word 2\n"
                 "  qkv attribute runs/toy_en_es --compare datasets/en_es/test.tsv \\\n"
-                "      --links datasets/en_es/test.align\n",
+                "      --links datasets/en_es/test.align --limit 10\n",
     .operands =
         OPERANDS({"RUN", VALUE_RUN, "a run folder"},
                  {"SENTENCE", VALUE_OTHER,
