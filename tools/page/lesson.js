@@ -36,10 +36,11 @@ function weightsOf(head, row) {
     return [...head.weights.subarray(row * head.columns, (row + 1) * head.columns)];
 }
 
-// The row of a map whose greatest weight is farthest from its own place: where two languages order words differently.
-function crossingRow(head) {
+// A row of a map whose greatest weight is farthest from its own place, where two languages order words differently: the first one, or
+// the last, so that two steps ask about different words.
+function crossingRow(head, isLast = false) {
     const distances = head.rowWords.map((word, row) => (word === '</s>' ? -1 : Math.abs(greatestAt(weightsOf(head, row)) - row)));
-    return greatestAt(distances);
+    return isLast ? distances.lastIndexOf(Math.max(...distances)) : greatestAt(distances);
 }
 
 function softmaxOf(scores) {
@@ -129,11 +130,11 @@ const LESSON = [
         spot: () => element('overview'),
         ask: () => {
             const heads = state.view.heads.filter(({ kind, layer }) => kind === 'encoder' && layer === 1), right = greatestAt(heads.map(({ entropy }) => -entropy));
-            return { choices: heads.map(headTitle), right, head: headTitle(heads[right]), spread: spread(heads[right].entropy) };
+            return { choices: heads.map(({ head }) => `head ${head}`), right, head: headTitle(heads[right]), spread: spread(heads[right].entropy) };
         },
     }, {
         set: () => ({ head: crossHead(), isBeside: true }),
-        spot: () => [element('learning-strip'), element('large-view')],
+        spot: () => [element('large-view'), element('learning-strip')],
         ask: () => {
             const ends = [state.view, state.view.beside].map(view => spread(view.heads.find(({ name }) => name === state.head).entropy));
             const [learned, random] = isAtEnd() ? ends : ends.reverse(), { columns } = selectedHead();
@@ -143,7 +144,7 @@ const LESSON = [
         set: () => ({ head: crossHead() }),
         spot: () => element('large-view'),
         ask: () => {
-            const head = selectedHead(), row = crossingRow(head), right = greatestAt(weightsOf(head, row));
+            const head = selectedHead(), row = crossingRow(head, true), right = greatestAt(weightsOf(head, row));
             return { at: row, query: head.rowWords[row], key: head.columnWords[right], weight: weightText(weightsOf(head, row)[right]), row: row + 1, column: right + 1,
                 choices: head.columnWords, right };
         },
@@ -254,6 +255,7 @@ function showStep() {
 
 if (Object.keys(lessons).length) {
     element('lesson-start').hidden = false;
+    element('lesson-sentence').addEventListener('input', () => goToSentence(element('lesson-sentence').value));
     element('lesson-start').textContent = lessons[state.language].start;
     element('lesson-language').append(...Object.entries(lessons).map(([value, { language }]) => make('option', { value, textContent: language })));
     element('lesson-start').addEventListener('click', () => goToStep(1));
@@ -266,6 +268,8 @@ if (Object.keys(lessons).length) {
     element('lesson-language').addEventListener('change', () => go({ language: element('lesson-language').value }, true));
     onChange('view lesson', () => {
         if (state.lesson !== begunStep) beginStep();
+        if (document.activeElement !== element('lesson-sentence')) element('lesson-sentence').value = state.source;
+        element('lesson-translation').textContent = state.view ? `→ ${textOfView(state.view)}` : '';
     });
     onChange('view walk lesson language number', () => {
         if (state.lesson) doLater('lesson', () => {

@@ -205,15 +205,17 @@ function showMap() {
 // What softmax did in the row of a cell. Merged tokens have no such row.
 function showRow(event) {
     const [, row, column] = /^cell-(\d+)-(\d+)$/.exec(event.target.dataset.test ?? '') ?? [];
-    if (row !== undefined && !state.words) change({ number: { name: 'weights', row: Number(row), column: Number(column), isOfMap: !state.isWalking } });
+    if (row !== undefined && !state.words) change({ number: { name: 'weights', row: Number(row), column: Number(column), isOfMap: !state.isWalking || state.lesson > 0 } });
 }
+
+const LABEL_OF_OTHER = 80; // pixels for the words of the rows
 
 // The map of the same head at the other end of training.
 function showBeside() {
     const head = selectedHead(), other = state.view.beside && viewInWords(state.view.beside).heads.find(({ name }) => name === head?.name);
     element('other').hidden = !other;
     if (!other) return;
-    const size = Math.max(SMALLEST_CELL / 2, Math.floor((element('other').clientWidth || 240) * 0.75 / other.columns));
+    const size = Math.max(SMALLEST_CELL / 2, Math.floor(((element('other').clientWidth || 320) - LABEL_OF_OTHER * textScale()) / other.columns));
     element('other').replaceChildren(make('figcaption', { textContent: isAtEnd() ? 'random' : 'learned' }), makeMapWithWords(other, Math.min(size, LARGEST_CELL)));
 }
 
