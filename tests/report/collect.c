@@ -421,11 +421,12 @@ Test(attribution, each_method_fills_rows_that_sum_to_1)
 {
     struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
     for (int m = QKV_ATTRIBUTION_ROLLOUT; m < QKV_ATTRIBUTION_METHODS; m++) {
-        const struct qkv_attribution_options options = {.method = (enum qkv_attribution_method)m,
-                                                        .shares = true};
+        const struct qkv_attribution_options options = {.method = (enum qkv_attribution_method)m};
         double sum[T] = {0};
         struct qkv_attention_report report;
+        struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
         expect_done(qkv_attribute(subject.collector, &WITH_PROBABILITIES, &options, &report, &error));
+        expect_done(qkv_attribution_shares(&report, options.method, &arena, &error));
         cr_assert_eq(report.map_count, 2);
         for (int64_t i = 0; i < T * S; i++) sum[i / S] += fabs(report.maps[0].weights[i]);
         for (int64_t i = 0; i < T * T; i++) sum[i / T] += fabs(report.maps[1].weights[i]);
@@ -433,6 +434,20 @@ Test(attribution, each_method_fills_rows_that_sum_to_1)
             cr_expect(i % T <= i / T || report.maps[1].weights[i] == 0); /* sees nothing later */
         for (int t = 0; t < T; t++) cr_expect_float_eq(sum[t], 1, 1e-12);
     }
+    /* Tokens of a word are added up before, so that their signs do not cancel in the sum of a row. */
+    static const int64_t WORD[S + T];
+    const struct qkv_attribution_options gradient = {.method = QKV_ATTRIBUTION_GRADIENT};
+    struct qkv_attention_report merged;
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
+    expect_done(qkv_attribute(subject.collector, &WITH_PROBABILITIES, &gradient, &merged, &error));
+    expect_done(qkv_attention_merge_words(&merged, (struct qkv_attention_words){WORD, WORD}, &arena, &merged,
+                                          &error));
+    expect_done(qkv_attribution_shares(&merged, gradient.method, &arena, &error));
+    double first_row = 0;
+    for (int64_t m = 0; m < merged.map_count; m++)
+        for (int64_t c = 0; c < merged.maps[m].columns; c++) first_row += fabs(merged.maps[m].weights[c]);
+    cr_expect_lt(merged.maps[0].columns, S);
+    cr_expect_float_eq(first_row, 1, 1e-12);
     const struct qkv_attribution_options none = {.method = QKV_ATTRIBUTION_METHODS};
     struct qkv_attention_report report;
     cr_expect_eq(qkv_attribute(subject.collector, &WITH_PROBABILITIES, &none, &report, &error), QKV_INVALID);

@@ -443,7 +443,10 @@ Test(attention, attribute_refuses)
         {"--lens -f svg", "--lens is written as text or json"},
         {"--word dos", "--word is for --patch-from"},
         {"--patch-from 'two one'", "the other sentence has 2 tokens, but the sentence has 3"},
-        {"--patch-from 'two one two' --word none", "must be a word of the output"},
+        {"--patch-from 'two one two' --word none", "must be a token of the output"},
+        {"--patch-from 'two one two' --word 2nd", "must be a token of the output"},
+        {"-m erasure --steps 7", "--steps is for --method integrated"},
+        {"-m rollout --without cross.1.1", "follows where heads look"},
     };
     for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++) {
         const struct outcome outcome = run("qkv attribute run 'one two three' %s", REFUSED[i].arguments);

@@ -16,7 +16,7 @@ static struct sentence_pair_options pair_options;
 static struct output_options output_options;
 static const char *method, *layer, *head;
 static int64_t steps;
-static bool words, lens;
+static bool words, lens, shares;
 static const char *patch_from, *word;
 static struct links_options links_options;
 static struct trust_options trust = {.links = &links_options};
@@ -38,8 +38,10 @@ static enum qkv_status attribute(struct attributor *a, bool untrained, struct qk
 {
     enum qkv_status status =
         qkv_attribute(a->collector[untrained], &a->pair.pair, &a->options, report, error);
-    if (status || !words) return status;
-    return qkv_attention_merge_words(report, a->pair.words, &a->pair.arena, report, error);
+    if (!status && words)
+        status = qkv_attention_merge_words(report, a->pair.words, &a->pair.arena, report, error);
+    return status || !shares ? status
+                             : qkv_attribution_shares(report, a->options.method, &a->pair.arena, error);
 }
 
 /* Inserts the maps of the untrained model before those of the run. */
@@ -149,12 +151,13 @@ static enum qkv_status show_lens(struct attributor *a, struct output *output, st
 static enum qkv_status find_step(const struct attributor *a, int64_t *step, struct qkv_error *error)
 {
     int64_t length = a->pair.pair.target.length;
-    long long number = word ? strtoll(word, NULL, 10) : 1;
+    char *end = "";
+    long long number = word ? strtoll(word, &end, 10) : 1;
     for (*step = 0; word && *step < length; ++*step)
         if (!strcmp(a->pair.pair.target_tokens[*step], word)) return QKV_OK;
     *step = number - 1;
-    if (number >= 1 && number <= length) return QKV_OK;
-    return qkv_error_set(error, "--word is '%s', but must be a word of the output, or its number: 1 to %lld",
+    if (number >= 1 && number <= length && !*end) return QKV_OK;
+    return qkv_error_set(error, "--word is '%s', but must be a token of the output, or its number: 1 to %lld",
                          word, (long long)length);
 }
 
@@ -220,9 +223,16 @@ static int read_options(struct attributor *a, const struct output *output)
     a->options.method =
         (enum qkv_attribution_method)choice_index(method, method_name, QKV_ATTRIBUTION_ERASURE);
     a->options.steps = steps;
-    a->options.shares = output->format->use != QKV_FORMAT_DATA;
     bool has_heads =
         a->options.method == QKV_ATTRIBUTION_ATTENTION || a->options.method == QKV_ATTRIBUTION_NORMS;
+    bool mixes = a->options.method == QKV_ATTRIBUTION_ROLLOUT || a->options.method == QKV_ATTRIBUTION_FLOW;
+    if (pair_options.without.count && mixes)
+        return print_error("--without: %s follows where heads look, which silent ones do, too: choose "
+                           "another method",
+                           method);
+    if (steps && a->options.method != QKV_ATTRIBUTION_INTEGRATED)
+        return print_error("--steps is for --method integrated");
+    shares = !has_heads && output->format->use != QKV_FORMAT_DATA;
     if ((layer || head) && !has_heads)
         return print_error("--layer and --head are for the methods attention and norms: "
                            "the others follow the whole model");
@@ -273,19 +283,20 @@ const struct command command_attribute = {
     .summary = "show how much each word contributes to each word of the output",
     .description =
         "Translates SENTENCE and shows, for each word of the translation, how much each word of the source "
-        "and each word before it contributed. Of a language model: how much each word of SENTENCE "
-        "contributed to the next. Methods, of which the last four measure the whole model, not attention "
+        "and each word before it contributed. Of a language model: how much each token of SENTENCE "
+        "contributed to each one after it, and to the one that the model itself would write next. Methods, "
+        "of which the last four measure the whole model, not attention "
         "alone (log p: the log-probability of the predicted token):\n\n"
 #define ATTRIBUTION_METHOD(id, name, value, help) #name ": " help ".\n\n"
 #include "qkv/attribution_methods.def"
 #undef ATTRIBUTION_METHOD
         "Formats that people look at show shares: the absolute values of a row sum to 1. A negative share "
         "is of a word that made the prediction less likely. Formats for programs have the numbers "
-        "themselves. docs/attribution.md has definitions, and says which methods are to be trusted.\n\n"
+        "themselves. docs/attribution.md has definitions, and measures which methods are to be trusted.\n\n"
         "--lens shows instead what the output layer would predict from the state after each layer of the "
         "decoder (text, json). --patch-from shows instead how the probability of one word of the output "
         "changes when the output of one head, or the state of one word after one layer, is that of another "
-        "sentence with as many words. --compare makes a table of all methods, on sentence pairs: how well "
+        "sentence with as many tokens. --compare makes a table of all methods, on sentence pairs: how well "
         "the strongest source words agree with gold links, how far the probability falls when they are "
         "erased (comprehensiveness) and when all others are (sufficiency), and whether runs agree.\n",
     .examples = "  qkv attribute runs/toy_en_es \"the cat is sleeping\"\n"
@@ -306,8 +317,9 @@ const struct command command_attribute = {
         {"layer", 0, "L", OPTION_TEXT, &layer, "attention, norms: a layer from 1, all, or mean (default)"},
         {"head", 0, "H", OPTION_TEXT, &head, "attention, norms: a head from 1, all, best, or mean (default)"},
         {"steps", 0, "N", OPTION_INTEGER, &steps,
-         "integrated: points of the way to begin with; at most 8 times as many are tried (default: 50)", 1,
-         10000},
+         "integrated: about how many points of the way from <unk> to begin with; where the error is large, "
+         "up to 8 times as many follow (default: 50)",
+         1, 10000},
         {"words", 0, NULL, OPTION_FLAG, &words,
          "merge the tokens of each word, such as pieces of byte-pair encoding: columns are summed, rows "
          "averaged"},
@@ -315,7 +327,7 @@ const struct command command_attribute = {
         {"patch-from", 0, "TEXT", OPTION_TEXT, &patch_from,
          "replace heads and states by those of this sentence"},
         {"word", 0, "WORD", OPTION_TEXT, &word,
-         "--patch-from: the word of the output, or its number (default: 1)"},
+         "--patch-from: the token of the output, or its number (default: 1)"},
         {"compare", 0, "TSV", OPTION_TEXT, &trust.path,
          "compare all methods on these sentence pairs (text, json)", .completes = VALUE_FILE},
         COMMAND_OPTIONS_LINKS(&links_options, "--compare: measure alignment errors"),

@@ -469,16 +469,6 @@ static enum qkv_status select_weights(struct attribution *a)
     return norms ? qkv_attention_normalize(a->report, a->arena, a->report, a->error) : QKV_OK;
 }
 
-/* Divides each row of the report's maps, together, by the sum of its absolute values. */
-static void divide_rows(const struct attribution *a)
-{
-    for (int64_t t = 0; t < a->steps; t++) {
-        double *row = a->result + t * a->columns, sum = 0;
-        for (int64_t c = 0; c < a->columns; c++) sum += fabs(row[c]);
-        for (int64_t c = 0; c < a->columns && sum > 0; c++) row[c] /= sum;
-    }
-}
-
 /* Splits the result into a map of the source tokens and one of those that the decoder reads. */
 static enum qkv_status make_maps(struct attribution *a)
 {
@@ -489,7 +479,6 @@ static enum qkv_status make_maps(struct attribution *a)
     for (int64_t t = 0; t < steps; t++)
         memset(a->result + t * a->columns + a->sources + t + 1, 0,
                (size_t)(steps - t - 1) * sizeof *a->result);
-    if (a->options->shares) divide_rows(a);
     a->report->maps = maps;
     a->report->map_count = 0;
     for (int side = 1; side >= 0; side--) {
@@ -545,8 +534,28 @@ enum qkv_status qkv_attribute(struct qkv_attention_collector *collector,
             ? erasure(&a)
             : with_gradients(&a, method == QKV_ATTRIBUTION_GRADIENT ? gradient : integrate))
         return QKV_INVALID;
-    if (options->shares)
-        report->value_name = qkv_arena_format(a.arena, "share of the row, by %s", METHODS[method].name);
-    if (!report->value_name) return qkv_no_memory(error);
     return make_maps(&a);
+}
+
+enum qkv_status qkv_attribution_shares(struct qkv_attention_report *report,
+                                       enum qkv_attribution_method method, struct qkv_arena *arena,
+                                       struct qkv_error *error)
+{
+    struct qkv_attention_map *maps = qkv_arena_array(arena, report->map_count, sizeof *maps);
+    for (int64_t m = 0; m < report->map_count && maps; m++) {
+        int64_t cells = report->maps[m].rows * report->maps[m].columns;
+        double *shares = qkv_arena_array(arena, cells, sizeof *shares);
+        maps[m] = report->maps[m];
+        maps[m].weights = shares;
+        for (int64_t i = 0; i < cells && shares; i++) {
+            double sum = 0;
+            for (int64_t other = 0; other < report->map_count; other++)
+                for (int64_t c = 0, columns = report->maps[other].columns; c < columns; c++)
+                    sum += fabs(report->maps[other].weights[i / maps[m].columns * columns + c]);
+            shares[i] = sum > 0 ? report->maps[m].weights[i] / sum : 0;
+        }
+    }
+    report->maps = maps;
+    report->value_name = qkv_arena_format(arena, "share of the row, by %s", METHODS[method].name);
+    return arena->failed ? qkv_no_memory(error) : QKV_OK;
 }

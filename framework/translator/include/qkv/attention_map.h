@@ -324,8 +324,6 @@ struct qkv_attribution_options {
     enum qkv_attribution_method method;
     int layer, head; /* of the methods attention and norms; as in qkv_attention_select, 0: the mean */
     int64_t steps;   /* of integrated gradients; 0: 50 */
-    /* Divide the row of each predicted token, over all maps, by the sum of its absolute values */
-    bool shares;
 };
 
 /* Fills a report, as qkv_attention_collect does, with maps of contributions: a cross map of the source tokens, if there are any,
@@ -337,6 +335,12 @@ QKV_API enum qkv_status qkv_attribute(struct qkv_attention_collector *collector,
                                       const struct qkv_attention_pair *pair,
                                       const struct qkv_attribution_options *options,
                                       struct qkv_attention_report *report, struct qkv_error *error);
+
+/* Divides each row of the maps of contributions, over all maps, by the sum of its absolute values, and says so in value_name. The
+ * new maps are in the arena. */
+QKV_API enum qkv_status qkv_attribution_shares(struct qkv_attention_report *report,
+                                               enum qkv_attribution_method method, struct qkv_arena *arena,
+                                               struct qkv_error *error);
 
 /* ======== heads ========
  * The heads of a trained model: their names, and measures of what they attend to and how much they contribute.
