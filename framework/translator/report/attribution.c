@@ -488,13 +488,14 @@ static enum qkv_status make_maps(struct attribution *a)
         for (int64_t t = 0; t < steps; t++)
             memcpy(weights + t * width[side], a->result + t * a->columns + (side ? 0 : a->sources),
                    (size_t)width[side] * sizeof *weights);
-        maps[a->report->map_count++] = (struct qkv_attention_map){
-            .kind = side ? QKV_ATTENTION_CROSS : QKV_ATTENTION_DECODER,
-            .rows = steps,
-            .columns = width[side],
-            .weights = weights,
-            .label = side ? "contributions of the source" : "contributions of the words before",
-            .rule = side ? NULL : &CAUSAL};
+        maps[a->report->map_count++] =
+            (struct qkv_attention_map){.kind = side ? QKV_ATTENTION_CROSS : QKV_ATTENTION_DECODER,
+                                       .rows = steps,
+                                       .columns = width[side],
+                                       .weights = weights,
+                                       .label = side ? "contributions of the source"
+                                                     : "contributions of the words before, to the next one",
+                                       .rule = side ? NULL : &CAUSAL};
     }
     return QKV_OK;
 }
