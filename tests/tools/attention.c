@@ -378,6 +378,8 @@ Test(attention, attribute_looks_into_layers)
     const char *text = run_ok("qkv attribute run 'one two three' -t 'uno dos tres' --word dos --patch-from "
                               "'one one three'");
     cr_expect(strstr(text, "The probability of dos as token 2 is"), "%s", text);
+    const struct outcome warned = run("qkv attribute run 'one two three' --patch-from 'one zwei three'");
+    cr_expect(!warned.exit_code && strstr(warned.error, "zwei"), "%s", warned.error);
     const cJSON *by_number =
         json_by("qkv attribute run 'one two three' --word 2 --patch-from 'one one three' -f json");
     cr_expect_eq(json_size(by_number, "walks.0.steps"), 5);
@@ -445,6 +447,7 @@ Test(attention, attribute_refuses)
         {"--patch-from 'two one'", "the other sentence has 2 tokens, but the sentence has 3"},
         {"--patch-from 'two one two' --word none", "must be a token of the output"},
         {"--patch-from 'two one two' --word 2nd", "must be a token of the output"},
+        {"--patch-from 'two one two' -o p.svg", "--patch-from is written as text, json"},
         {"-m erasure --steps 7", "--steps is for --method integrated"},
         {"-m rollout --without cross.1.1", "follows where heads look"},
     };

@@ -2,6 +2,7 @@
 #include "output_options.h"
 #include "search_options.h"
 #include "sentence_pair.h"
+#include "text_notes.h"
 #include "trust.h"
 
 #include "data/tokenizer.h"
@@ -107,7 +108,8 @@ static void write_lens_json(struct attributor *a, const struct qkv_attention_rep
                             const struct lens *seen, struct bytes *out)
 {
     cJSON *object = cJSON_CreateObject();
-    JSON_TEXTS(object, {"title", sentence_pair_title(&a->pair)});
+    JSON_TEXTS(object, {"format", "qkv lens 1"}, {"model", a->pair.run.config.name},
+               {"title", sentence_pair_title(&a->pair)});
     cJSON *all = cJSON_AddArrayToObject(object, "layers");
     for (int64_t l = 0; l < seen->layers; l++) {
         cJSON *of_layer = cJSON_CreateArray();
@@ -175,6 +177,7 @@ static enum qkv_status show_patches(struct attributor *a, struct output *output,
     enum qkv_status status = find_step(a, &step, error);
     if (!status)
         status = qkv_user_sentence_encode(&sentence, run, is_target, "--patch-from", patch_from, error);
+    if (!status && !output->quiet) warn_of_unknown_words("--patch-from", &sentence, run, is_target, NULL);
     *(is_target ? &other.target : &other.source) = (struct qkv_ids){sentence.tokens.count, sentence.ids};
     if (!status)
         status = qkv_patch(a->collector[0], &a->pair.pair, &other, step, &report, &explanation, error);
@@ -247,6 +250,10 @@ static int read_options(struct attributor *a, const struct output *output)
     if ((lens || trust.path) && output->format->use != QKV_FORMAT_TERMINAL &&
         strcmp(output->format->name, "json") != 0)
         return print_error("%s is written as text or json, not as %s", lens ? "--lens" : "--compare",
+                           output->format->name);
+    bool is_picture = output->format->use == QKV_FORMAT_PICTURE && strcmp(output->format->name, "html") != 0;
+    if (patch_from && is_picture)
+        return print_error("--patch-from is written as text, json, csv, npz or html, not as %s",
                            output->format->name);
     if (pair_options.versus && output->format->use == QKV_FORMAT_DATA)
         return print_error("--versus is for formats that people look at, but %s is for programs",
