@@ -97,7 +97,7 @@ function stepSentence({ name, note }) {
     return [(scenes && UNLEARNED[text]) || text, note].filter(Boolean).join(' ');
 }
 
-const ROW_HEIGHT = 13, MAX_ROWS_WITH_WORDS = 40, MAX_STEP_WIDTH = 250, MAX_CELL_WIDTH = 26, MAX_WEIGHTS_HEIGHT = 130; // pixels beside
+const ROW_HEIGHT = 13, MAX_ROWS_WITH_WORDS = 40, MAX_STEP_WIDTH = 250, MAX_CELL_WIDTH = 26, MAX_WEIGHTS_HEIGHT = 130, NARROWEST_NAMED = 12; // pixels beside
 const MAX_COLUMNS_WITH_NUMBERS = 10, NUMBER_WIDTH = 40, NUMBER_HEIGHT = 20; // text of 16 pixels: see textScale
 
 let figures = []; // [{step, canvas, mark, width, height, names}] of the steps that are shown
@@ -313,8 +313,11 @@ function makeMatrix(step) {
     });
     const names = make('div', { className: 'step-rows' }, ...(hasWords ? step.rowNames.map(name => make('span', { textContent: name, dir: 'auto' })) : []));
     names.style.setProperty('--row', `${height}px`);
+    const hasHeads = step.columnNames && !hasNumbers && width >= NARROWEST_NAMED;
+    const heads = make('div', { className: 'step-heads', 'aria-hidden': 'true' }, ...(hasHeads ? step.columnNames.map(name => make('span', { textContent: name, dir: 'auto' })) : []));
+    heads.style.setProperty('--column', `${width}px`);
     figures.push({ step, canvas, mark, width, height, names, numbers });
-    return make('div', { className: 'step-matrix' }, names, box);
+    return make('div', { className: 'step-matrix' }, heads, names, box);
 }
 
 function makeStep(step) {
