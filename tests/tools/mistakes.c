@@ -111,10 +111,10 @@ Test(mistakes, arguments_of_another_kind)
         {"train c.yaml -o x", "qkv: unknown option '-o' (see `qkv train --help`)"},
         {"attention run a -o x.y/map",
          "qkv: x.y/map: the name has no extension, which would choose a format; choose one with --format: "
-         "text, json, csv, npz, html, svg, png"},
-        {"attention run a -o x.y/map.jpg",
-         "qkv: x.y/map.jpg: .jpg is no known extension (known: txt, json, csv, npz, html, svg, png); choose "
-         "a format with --format to keep it"},
+         "text, json, csv, npz, html, svg, png, pdf"},
+        {"attention run a -o x.y/map.jpg", "qkv: x.y/map.jpg: .jpg is no known extension (known: txt, json, "
+                                           "csv, npz, html, svg, png, pdf); choose "
+                                           "a format with --format to keep it"},
         {"attention run a -q -o x.y/map.svg", "qkv: x.y/map.svg: cannot be written: there is no folder x.y"},
         /* A format as an option. */
         {"heads run dev.tsv --json", NO_FORMAT("heads", "json")},

@@ -126,7 +126,8 @@ static enum qkv_status add_run(struct page *page, const char *path, struct qkv_e
 
 static bool add_bytes(void *block, void *bytes, size_t size)
 {
-    return fwrite(bytes, 1, size, block) == size;
+    qkv_bytes_append(block, bytes, size);
+    return true;
 }
 
 /* Whether two explanations of a scene have the same numbers. */
@@ -169,7 +170,7 @@ static enum qkv_status read_scene(struct qkv_scene *scene, const char *path, con
 
 /* Reads a scene, lists the facts that the page shows about it, and packs it into the block. text, tutorial: of a scene that
  * is built into this program; otherwise NULL. */
-static enum qkv_status add_scene(FILE *block, cJSON *list, const char *path, const char *text,
+static enum qkv_status add_scene(struct bytes *block, cJSON *list, const char *path, const char *text,
                                  const char *tutorial, struct qkv_arena *arena, struct qkv_error *error)
 {
     struct qkv_scene scene;
@@ -193,23 +194,24 @@ static enum qkv_status add_scene(FILE *block, cJSON *list, const char *path, con
 static enum qkv_status add_scenes(struct page *page, int count, char **files, struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
-    char *bytes = NULL;
-    size_t size;
-    FILE *block = required(open_memstream(&bytes, &size));
+    struct bytes block = {0};
     cJSON *list = cJSON_CreateArray();
     enum qkv_status status = QKV_OK;
     int64_t total = count;
     while (!count && page_scene(total)) total++;
-    add_bytes(block, &total, sizeof total);
+    add_bytes(&block, &total, sizeof total);
     for (int64_t i = 0; !status && i < total; i++) {
         const struct page_scene built_in = count ? (struct page_scene){files[i], NULL, NULL} : *page_scene(i);
-        status = add_scene(block, list, built_in.file, built_in.text, built_in.tutorial, &arena, error);
+        status = add_scene(&block, list, built_in.file, built_in.text, built_in.tutorial, &arena, error);
     }
-    if (fclose(block)) required(NULL);
-    if (!status) page_add_data(page, "id=\"model-data\"", bytes, size);
-    free(bytes);
     qkv_arena_release(&arena);
-    page_add_json(page, "id=\"scenes-data\"", list);
+    if (status) {
+        cJSON_Delete(list);
+    } else {
+        page_add_data(page, "id=\"model-data\"", required(block.failed ? NULL : block.data), block.size);
+        page_add_json(page, "id=\"scenes-data\"", list);
+    }
+    free(block.data);
     return status;
 }
 

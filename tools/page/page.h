@@ -4,15 +4,14 @@
 #include "attention_options.h"
 #include "command.h"
 
+#include "core/text.h"
 #include "run/packed_run.h"
 
 /* ---- write.c ---- */
 
 /* A page under way. Caller's storage, all zero at first. */
 struct page {
-    FILE *file; /* writes into `text` */
-    char *text;
-    size_t size;
+    struct bytes html;
     const char *rest; /* HTML: what comes behind the script elements */
 };
 

@@ -64,27 +64,25 @@ const struct page_scene *page_scene(int64_t index)
 
 void page_release(struct page *page)
 {
-    if (page->file) fclose(page->file);
-    free(page->text);
+    free(page->html.data);
 }
 
 /* Adds a script element of bytes in base64 (RFC 4648), without line breaks. */
 static void add_script(struct page *page, const char *attributes, const unsigned char *bytes, size_t size)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    FILE *file = page->file;
-    fprintf(file, "<script type=\"application/base64\" %s>", attributes);
+    struct bytes *html = &page->html;
+    qkv_bytes_format(html, "<script type=\"application/base64\" %s>", attributes);
     for (size_t i = 0; i < size; i += 3) {
         size_t rest = size - i;
         unsigned long bits = (unsigned long)bytes[i] << 16;
         if (rest > 1) bits |= (unsigned long)bytes[i + 1] << 8;
         if (rest > 2) bits |= bytes[i + 2];
-        putc(digits[bits >> 18], file);
-        putc(digits[bits >> 12 & 63], file);
-        putc(rest > 1 ? digits[bits >> 6 & 63] : '=', file);
-        putc(rest > 2 ? digits[bits & 63] : '=', file);
+        const char letters[] = {digits[bits >> 18], digits[bits >> 12 & 63],
+                                rest > 1 ? digits[bits >> 6 & 63] : '=', rest > 2 ? digits[bits & 63] : '='};
+        qkv_bytes_append(html, letters, sizeof letters);
     }
-    fputs("</script>\n", file);
+    qkv_bytes_text(html, "</script>\n");
 }
 
 void page_add_data(struct page *page, const char *attributes, const void *bytes, size_t size)
@@ -119,20 +117,17 @@ void page_begin(struct page *page)
     const char *html = (const char *)qkv_page_html_begin, *place = strstr(html, PLACE);
     QKV_BUG(!place, "the page has no place for the engine");
     page->rest = place + sizeof PLACE - 1;
-    page->file = required(open_memstream(&page->text, &page->size));
-    fwrite(html, 1, (size_t)(place - html), page->file);
+    qkv_bytes_append(&page->html, html, (size_t)(place - html));
     page_add_data(page, "id=\"engine-data\"", qkv_page_engine_begin, ENGINE_SIZE);
 }
 
 enum qkv_status page_write(struct page *page, const char *output, struct qkv_error *error)
 {
-    fputs(page->rest, page->file);
-    if (fflush(page->file)) required(NULL);
-    if (!strcmp(output, "-")) {
-        fwrite(page->text, 1, page->size, stdout);
-        return QKV_OK;
-    }
-    if (qkv_file_write(output, page->text, page->size, error)) return QKV_INVALID;
+    bool is_file = strcmp(output, "-") != 0;
+    qkv_bytes_text(&page->html, page->rest);
+    enum qkv_status status = write_output(is_file ? output : NULL, &page->html, error);
+    page->html = (struct bytes){0};
+    if (status || !is_file) return status;
     print_plain(stderr, output);
     fputs(" is written: open it in a browser\n", stderr);
     return QKV_OK;

@@ -611,60 +611,57 @@ void qkv_safetensors_release(struct qkv_safetensors *file)
 /* ---- writing ---- */
 
 /* Writes a text as JSON: quoted, with escapes. */
-static void write_text(FILE *header, const char *text)
+static void write_text(struct bytes *header, const char *text)
 {
     static const char NAMES[] = "\"\\bfnrt", VALUES[] = "\"\\\b\f\n\r\t";
-    fputc('"', header);
+    qkv_bytes_text(header, "\"");
     for (; *text; text++) {
         const char *escaped = strchr(VALUES, *text);
         if (escaped)
-            fprintf(header, "\\%c", NAMES[escaped - VALUES]);
+            qkv_bytes_format(header, "\\%c", NAMES[escaped - VALUES]);
         else if ((unsigned char)*text < ' ')
-            fprintf(header, "\\u%04x", *text);
+            qkv_bytes_format(header, "\\u%04x", *text);
         else
-            fputc(*text, header);
+            qkv_bytes_append(header, text, 1);
     }
-    fputc('"', header);
+    qkv_bytes_text(header, "\"");
 }
 
-static void write_entry(FILE *header, const char *separator, const char *key, const char *text)
+static void write_entry(struct bytes *header, const char *separator, const char *key, const char *text)
 {
-    fputs(separator, header);
+    qkv_bytes_text(header, separator);
     write_text(header, key);
-    fputc(':', header);
+    qkv_bytes_text(header, ":");
     write_text(header, text);
 }
 
-static void write_tensor(FILE *header, const struct qkv_safetensor *tensor, size_t begin)
+static void write_tensor(struct bytes *header, const struct qkv_safetensor *tensor, size_t begin)
 {
-    fputc(',', header);
+    qkv_bytes_text(header, ",");
     write_text(header, tensor->name);
     write_entry(header, ":{", "dtype", qkv_stored_type_name(tensor->type));
-    fputs(",\"shape\":", header);
+    qkv_bytes_text(header, ",\"shape\":");
     for (int i = 0; i < tensor->shape.rank; i++)
-        fprintf(header, "%c%" PRId64, i ? ',' : '[', tensor->shape.size[i]);
-    fprintf(header, "],\"data_offsets\":[%zu,%zu]}", begin, begin + qkv_safetensor_size(tensor));
+        qkv_bytes_format(header, "%c%" PRId64, i ? ',' : '[', tensor->shape.size[i]);
+    qkv_bytes_format(header, "],\"data_offsets\":[%zu,%zu]}", begin, begin + qkv_safetensor_size(tensor));
 }
 
 /* The header as text, with zeros for the checksum; NULL when memory runs out. The caller frees it. */
 static char *make_header(int64_t count, const struct qkv_safetensor *tensors, int64_t metadata_count,
                          const struct qkv_state_entry *metadata)
 {
-    char *text = NULL;
-    size_t size, begin = 0;
-    FILE *header = open_memstream(&text, &size);
-    if (!header) return NULL;
-    write_entry(header, "{\"__metadata__\":{", CHECKSUM_KEY, CHECKSUM_NONE);
-    for (int64_t i = 0; i < metadata_count; i++) write_entry(header, ",", metadata[i].key, metadata[i].text);
-    fputc('}', header);
+    struct bytes header = {0};
+    size_t begin = 0;
+    write_entry(&header, "{\"__metadata__\":{", CHECKSUM_KEY, CHECKSUM_NONE);
+    for (int64_t i = 0; i < metadata_count; i++) write_entry(&header, ",", metadata[i].key, metadata[i].text);
+    qkv_bytes_text(&header, "}");
     for (int64_t i = 0; i < count; i++) {
-        write_tensor(header, &tensors[i], begin);
+        write_tensor(&header, &tensors[i], begin);
         begin += qkv_safetensor_size(&tensors[i]);
     }
-    fputc('}', header);
-    bool has_failed = ferror(header);
-    if (!fclose(header) && !has_failed) return text;
-    free(text);
+    qkv_bytes_text(&header, "}");
+    if (!header.failed) return header.data;
+    free(header.data);
     return NULL;
 }
 

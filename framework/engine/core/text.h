@@ -1,4 +1,4 @@
-/* Text of any origin, shown safely; numbers as text; names that are misspelled; numbered strings. */
+/* Text of any origin, shown safely; a growing buffer; numbers as text; names that are misspelled; numbered strings. */
 #pragma once
 
 #include "qkv/base.h"
@@ -30,6 +30,24 @@ bool qkv_is_plain(uint32_t point);
  * without a NUL; 0 at the end of the text. */
 enum { QKV_PLAIN_SIZE = 11 };
 int qkv_plain_next(const char **text, char out[QKV_PLAIN_SIZE]);
+
+/* ---- a growing buffer ---- */
+
+/* Starts all zero; the owner frees `data`. If memory runs out, `failed` stays set and later appends do
+ * nothing, so that callers check once at the end (a stream of open_memstream
+ * loses bytes where memory is out, and does not set its error flag). A NUL that `size` does not count follows the bytes. */
+struct bytes {
+    char *data;
+    size_t size, capacity;
+    bool failed;
+};
+
+void qkv_bytes_append(struct bytes *bytes, const void *data, size_t size);
+void qkv_bytes_text(struct bytes *bytes, const char *text);
+void qkv_bytes_format(struct bytes *bytes, const char *format, ...) QKV_PRINTF(2, 3);
+
+/* Appends the `size` low bytes of a number, lowest first. */
+void qkv_bytes_little_endian(struct bytes *bytes, uint64_t value, int size);
 
 /* ---- numbers as text: exactly, and in the same way in every locale ---- */
 

@@ -1,4 +1,4 @@
-/* Text for files and people: a growing buffer, escaping, labels of pictures, and cells of tables. */
+/* Text for files and people: escaping, labels of pictures, and cells of tables. */
 #include "draw/text.h"
 
 #include "core/memory.h"
@@ -11,56 +11,7 @@
 #include <stdarg.h>
 #include <utf8proc.h>
 
-/* ---- a growing buffer ---- */
-
-/* Makes room for `size` more bytes and a NUL. */
-static bool reserve(struct bytes *bytes, size_t size)
-{
-    if (bytes->failed) return false;
-    if (bytes->size + size < bytes->capacity) return true;
-    size_t capacity = 2 * bytes->capacity + size + 256;
-    char *data = capacity > size ? realloc(bytes->data, capacity) : NULL;
-    if (!data) {
-        bytes->failed = true;
-        return false;
-    }
-    bytes->data = data;
-    bytes->capacity = capacity;
-    return true;
-}
-
-void qkv_bytes_append(struct bytes *bytes, const void *data, size_t size)
-{
-    if (size == 0 || !reserve(bytes, size)) return;
-    memcpy(bytes->data + bytes->size, data, size);
-    bytes->size += size;
-    bytes->data[bytes->size] = 0;
-}
-
-void qkv_bytes_text(struct bytes *bytes, const char *text)
-{
-    qkv_bytes_append(bytes, text, strlen(text));
-}
-
-void qkv_bytes_format(struct bytes *bytes, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
-    va_end(arguments);
-    if (length < 0 || !reserve(bytes, (size_t)length + 1)) return;
-    va_start(arguments, format);
-    vsnprintf(bytes->data + bytes->size, (size_t)length + 1, format, arguments);
-    va_end(arguments);
-    bytes->size += (size_t)length;
-}
-
-void qkv_bytes_little_endian(struct bytes *bytes, uint64_t value, int size)
-{
-    unsigned char digits[8];
-    for (int i = 0; i < size; i++) digits[i] = (unsigned char)(value >> (8 * i));
-    qkv_bytes_append(bytes, digits, (size_t)size);
-}
+/* ---- numbers ---- */
 
 void qkv_decimal_point(char *number)
 {

@@ -1,27 +1,13 @@
-/* Private: text for files and people: a growing buffer, text of any origin in each output format, labels of pictures, and cells
+/* Private: text for files and people: text of any origin in each output format, labels of pictures, and cells
  * of tables in the terminal. Characters that are not plain (core/text.h), and bytes that are not valid UTF-8, are shown to
  * people as U+FFFD. */
 #pragma once
 
+#include "core/text.h"
 #include "qkv/attention_map.h"
 #include "qkv/base.h"
 
-/* ---- a growing buffer ---- */
-
-/* Starts all zero; the owner frees `data`. If memory runs out, `failed` stays set and later appends do
- * nothing, so that callers check once at the end. A NUL that `size` does not count follows the bytes. */
-struct bytes {
-    char *data;
-    size_t size, capacity;
-    bool failed;
-};
-
-void qkv_bytes_append(struct bytes *bytes, const void *data, size_t size);
-void qkv_bytes_text(struct bytes *bytes, const char *text);
-void qkv_bytes_format(struct bytes *bytes, const char *format, ...) QKV_PRINTF(2, 3);
-
-/* Appends the `size` low bytes of a number, lowest first. */
-void qkv_bytes_little_endian(struct bytes *bytes, uint64_t value, int size);
+/* ---- numbers ---- */
 
 /* Appends the shortest decimal that reads back as the same double, with a decimal point in every locale. */
 void qkv_bytes_number(struct bytes *bytes, double value);
