@@ -24,6 +24,7 @@ import numpy
 import qkv
 from qkv import _declarations as declarations
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored, which Ctrl-C tests would wait for
 FOLDER = pathlib.Path(tempfile.mkdtemp())
 CALLS = int(os.environ.get("QKV_PYTHON_CALLS", 10000))
 CONFIG = "configs/toy_en_es.yaml"
