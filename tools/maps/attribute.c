@@ -251,8 +251,7 @@ static int read_options(struct attributor *a, const struct output *output)
         strcmp(output->format->name, "json") != 0)
         return print_error("%s is written as text or json, not as %s", lens ? "--lens" : "--compare",
                            output->format->name);
-    bool is_picture = output->format->use == QKV_FORMAT_PICTURE && strcmp(output->format->name, "html") != 0;
-    if (patch_from && is_picture)
+    if (patch_from && is_image(output->format))
         return print_error("--patch-from is written as text, json, csv, npz or html, not as %s",
                            output->format->name);
     if (pair_options.versus && output->format->use == QKV_FORMAT_DATA)

@@ -23,6 +23,11 @@ static int print_unknown_format(const char *path)
                        path, list_names(known, sizeof known, output_format_name, NULL));
 }
 
+bool is_image(const struct qkv_format *format)
+{
+    return format->use == QKV_FORMAT_PICTURE && strcmp(format->name, "html") != 0;
+}
+
 int output_read(struct output *output, const struct output_options *options)
 {
     const char *path = options->output && strcmp(options->output, "-") != 0 ? options->output : NULL;
@@ -30,7 +35,7 @@ int output_read(struct output *output, const struct output_options *options)
                                           ? qkv_format_of_path(path)
                                           : qkv_format_find(options->format ? options->format : "text");
     if (!format) return print_unknown_format(path);
-    if (options->annotate && (format->use != QKV_FORMAT_PICTURE || !strcmp(format->name, "html")))
+    if (options->annotate && !is_image(format))
         return print_error(
             "--annotate is for svg, png and pdf, but the format is %s: choose one with -o or --format",
             format->name);

@@ -25,6 +25,9 @@ struct output_options {
 const char *output_format_name(const void *context, int64_t index);
 const char *output_colormap_name(const void *context, int64_t index);
 
+/* Whether a format is an image of heat maps: svg, png and pdf, but not html. */
+bool is_image(const struct qkv_format *format);
+
 /* The options, resolved to a format, a path and a style. */
 struct output {
     const struct qkv_format *format;

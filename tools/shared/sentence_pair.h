@@ -19,7 +19,7 @@ struct sentence_pair_options {
 /* clang-format off */
 #define COMMAND_OPTIONS_SENTENCE_PAIR(o, prefix, formats)                                                    \
     {"target", 't', "TEXT", OPTION_TEXT, &(o)->target,                                                       \
-     prefix "take this translation instead of the run's own"},                             \
+     prefix "take this translation instead of the run's own"},                                             \
     COMMAND_OPTION_BEAM(&(o)->beam),                                                                         \
     COMMAND_OPTION_CHECKPOINT(&(o)->checkpoint),                                                             \
     {"versus", 0, "random", OPTION_CHOICE, &(o)->versus,                                                     \

@@ -115,132 +115,80 @@ struct point {
     double *value;     /* [T]: the log-probabilities */
 };
 
-/* The rule of Gauss and Lobatto with 5 points for an integral from 0 to 1. */
-enum { POINTS = 5 };
-static const double POINT[POINTS] = {0, 0.17267316464601143, 0.5, 0.82732683535398857, 1},
-                    WEIGHT[POINTS] = {1 / 20., 49 / 180., 32 / 90., 49 / 180., 1 / 20.};
-
-/* A part of the way, with the points of the rule. */
-struct interval {
-    const struct point *point[POINTS];
-};
-
-/* The points so far; those from `done` on have not been computed. */
-struct points {
-    struct point **list;
-    int64_t count, done, most;
-};
-
-static struct point *add_point(struct attribution *a, struct points *points, double at)
+static int compare_points(const void *a, const void *b)
 {
-    struct point *point = qkv_arena_zeros(a->arena, 1, sizeof *point);
-    double *numbers = qkv_arena_zeros(a->arena, a->steps * (a->columns + 2), sizeof *numbers);
-    if (!point || !numbers) return NULL;
-    *point =
-        (struct point){at, numbers, numbers + a->steps * a->columns, numbers + a->steps * (a->columns + 1)};
-    return points->list[points->count++] = point;
+    const struct point *x = a, *y = b;
+    return (x->at > y->at) - (x->at < y->at);
 }
 
-/* Makes an interval between two points, with new points inside; false when memory runs out. */
-static bool make_interval(struct attribution *a, struct points *points, const struct point *start,
-                          const struct point *end, struct interval *interval)
+/* Computes points, whose `at` is set. */
+static enum qkv_status pass_points(struct attribution *a, struct point *points, int64_t count)
 {
-    for (int i = 0; i < POINTS; i++)
-        interval->point[i] = !i ? start
-                             : i == POINTS - 1
-                                 ? end
-                                 : add_point(a, points, start->at + POINT[i] * (end->at - start->at));
-    return !a->arena->failed;
-}
-
-/* Computes the points that have not been computed. */
-static enum qkv_status pass_points(struct attribution *a, struct points *points)
-{
-    while (points->done < points->count) {
-        a->copies = qkv_copies_at_once(a, points->count - points->done, 8192);
-        double *gradients = qkv_arena_zeros(a->arena, a->copies * a->steps * a->columns, sizeof *gradients),
+    for (int64_t done = 0; done < count; done += a->copies) {
+        a->copies = qkv_copies_at_once(a, count - done, 8192);
+        const int64_t cells = a->copies * a->columns;
+        double *gradients = qkv_arena_zeros(a->arena, a->steps * cells, sizeof *gradients),
                *values = qkv_arena_array(a->arena, a->copies * a->steps, sizeof *values),
-               *at = qkv_arena_array(a->arena, a->copies, sizeof *at);
-        if (!gradients || !values || !at) return qkv_no_memory(a->error);
-        for (int64_t i = 0; i < a->copies; i++) at[i] = points->list[points->done + i]->at;
+               *at = qkv_arena_array(a->arena, a->copies, sizeof *at),
+               *numbers = qkv_arena_zeros(a->arena, a->copies * a->steps * (a->columns + 1), sizeof *numbers);
+        if (!gradients || !values || !at || !numbers) return qkv_no_memory(a->error);
+        for (int64_t i = 0; i < a->copies; i++, numbers += a->steps * (a->columns + 1)) {
+            struct point *point = &points[done + i];
+            *point = (struct point){at[i] = point->at, numbers, numbers + a->steps * a->columns,
+                                    values + i * a->steps};
+        }
         a->point = at;
         if (differentiate(a, gradients, values)) return QKV_INVALID;
-        for (int64_t i = 0; i < a->copies * a->steps * a->columns; i++) {
-            int64_t t = i / a->columns / a->copies, column = i % a->columns;
-            struct point *point = points->list[points->done + i / a->columns % a->copies];
-            point->gradients[t * a->columns + column] = gradients[i];
+        for (int64_t i = 0; i < a->steps * cells; i++) {
+            int64_t t = i / cells;
+            const struct point *point = &points[done + i % cells / a->columns];
+            point->gradients[t * a->columns + i % a->columns] = gradients[i];
             point->slope[t] += gradients[i];
         }
-        for (int64_t i = 0; i < a->copies * a->steps; i++)
-            points->list[points->done + i / a->steps]->value[i % a->steps] = values[i];
-        points->done += a->copies;
     }
     return QKV_OK;
 }
 
-/* How far the integral over an interval misses the change of log p, in the worst row: relative to the change on the whole way,
- * from the first point of the list to the second, if that is above 1. */
-static double error_of(const struct attribution *a, const struct points *points,
-                       const struct interval *interval)
+/* How far the trapezoidal rule misses the change of log p from a point to the next one, in the worst row: relative to the change
+ * on the whole way from `start`, if that is above 1. */
+static double error_of(const struct attribution *a, const struct point *point, const struct point *start)
 {
-    const struct point *const *point = interval->point, *start = points->list[0], *end = points->list[1];
-    double worst = 0;
+    double worst = 0, spacing = point[1].at - point[0].at;
     for (int64_t t = 0; t < a->steps; t++) {
-        double error = point[POINTS - 1]->value[t] - point[0]->value[t];
-        for (int i = 0; i < POINTS; i++)
-            error -= (point[POINTS - 1]->at - point[0]->at) * WEIGHT[i] * point[i]->slope[t];
-        worst = fmax(worst, fabs(error) / fmax(1, fabs(end->value[t] - start->value[t])));
+        double change = point[1].value[t] - point[0].value[t],
+               integral = spacing * (point[0].slope[t] + point[1].slope[t]) / 2;
+        worst = fmax(worst, fabs(change - integral) / fmax(1, fabs(a->log_probability[t] - start->value[t])));
     }
     return worst;
 }
 
-/* Halves the intervals whose error is above `limit`, while there is memory for more points. */
-static enum qkv_status halve(struct attribution *a, struct points *points, struct interval *all,
-                             int64_t *count, double limit)
-{
-    for (int64_t i = 0, before = *count; i < before && points->count + 2 * POINTS < points->most; i++) {
-        const struct interval old = all[i];
-        if (error_of(a, points, &old) <= limit) continue;
-        if (!make_interval(a, points, old.point[0], old.point[POINTS / 2], &all[i]) ||
-            !make_interval(a, points, old.point[POINTS / 2], old.point[POINTS - 1], &all[(*count)++]))
-            return qkv_no_memory(a->error);
-    }
-    return pass_points(a, points);
-}
-
-/* Integrates from 0 to 1. The error of each interval is known: halves those with the largest errors, until all are small or 8
- * times as many points have been tried as the options name. */
+/* Integrates from 0 to 1 by the trapezoidal rule. Its error between two points is known: adds points in the middle of those with
+ * the largest errors, until all are small or there are 8 times as many points as the options name. */
 static enum qkv_status integrate(struct attribution *a)
 {
-    const double tolerance = 5e-5; /* of an interval: 1/1000 for some 20 of them */
-    int64_t steps = a->options->steps ? a->options->steps : 50, count = (steps + 3) / 4, before;
+    const double tolerance = 2e-5; /* between two points: 1/1000 for some 50 of them */
+    const int64_t steps = a->options->steps ? a->options->steps : 50, most = 8 * steps;
     if (steps < 1 || steps > 10000)
         return qkv_error_set(a->error, "integrated gradients with %lld steps: they must be 1 to 10000",
                              (long long)steps);
-    struct points points = {.most = 8 * steps + 2 * POINTS};
-    struct interval *all = qkv_arena_array(a->arena, points.most, sizeof *all);
-    points.list = qkv_arena_array(a->arena, points.most, sizeof *points.list);
-    if (!all || !points.list) return qkv_no_memory(a->error);
-    const struct point *start = add_point(a, &points, 0), *end = add_point(a, &points, 1);
-    for (int64_t i = 0; i < count && start && end; i++) {
-        const struct point *next =
-            i + 1 < count ? add_point(a, &points, (double)(i + 1) / (double)count) : end;
-        if (!next || !make_interval(a, &points, start, next, &all[i])) break;
-        start = next;
-    }
-    if (a->arena->failed) return qkv_no_memory(a->error);
-    if (pass_points(a, &points)) return QKV_INVALID;
-    do {
+    struct point *points = qkv_arena_array(a->arena, most + 1, sizeof *points);
+    if (!points) return qkv_no_memory(a->error);
+    int64_t count = 0, added = steps + 1;
+    for (int64_t i = 0; i < added; i++) points[i].at = (double)i / (double)steps;
+    while (added) {
+        if (pass_points(a, points + count, added)) return QKV_INVALID;
+        count += added;
+        qsort(points, (size_t)count, sizeof *points, compare_points);
         double worst = 0;
-        for (int64_t i = 0; i < count; i++) worst = fmax(worst, error_of(a, &points, &all[i]));
-        before = count;
-        if (halve(a, &points, all, &count, fmax(tolerance, worst / 4))) return QKV_INVALID;
-    } while (count > before);
-    for (int64_t k = 0; k < count * POINTS; k++) {
-        const struct interval *of = &all[k / POINTS];
-        double weight = (of->point[POINTS - 1]->at - of->point[0]->at) * WEIGHT[k % POINTS];
-        for (int64_t i = 0; i < a->steps * a->columns; i++)
-            a->result[i] += weight * of->point[k % POINTS]->gradients[i];
+        for (int64_t i = 0; i + 1 < count; i++) worst = fmax(worst, error_of(a, &points[i], points));
+        added = 0;
+        for (int64_t i = 0; i + 1 < count && count + added <= most; i++)
+            if (error_of(a, &points[i], points) > fmax(tolerance, worst / 4))
+                points[count + added++].at = (points[i].at + points[i + 1].at) / 2;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        double weight = (points[i + 1 < count ? i + 1 : i].at - points[i ? i - 1 : i].at) / 2;
+        for (int64_t k = 0; k < a->steps * a->columns; k++) a->result[k] += weight * points[i].gradients[k];
     }
     return QKV_OK;
 }
