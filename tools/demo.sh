@@ -57,7 +57,7 @@ show "$qkv" film "$run" "$sentence" --layer 1 --quiet -o "$run/film.png"
 
 page=
 if [ -s build/release/tools/page/engine.wasm ]; then
-    show "$qkv" page "$run" --sentence "$sentence" --pairs datasets/en_es/test.tsv --max-pairs 1000 \
+    show "$qkv" page "$run" --sentence "$sentence" --lesson --pairs datasets/en_es/test.tsv --max-pairs 1000 \
         --links datasets/en_es/test.align -o "$run/page.html"
     page="
   $run/page.html         open it in a browser: type a sentence, see where every head looks"
