@@ -96,6 +96,7 @@ struct row {
 /* The next row of the reference; false at its end. */
 static bool next_row(char **rest, struct row *row)
 {
+    *row->values = '\0'; /* a row may have none */
     for (char *line; (line = next_line(rest));)
         if (sscanf(line, "| `%79[^`]` | %39[^|]| %399[^|]", row->path, row->type, row->values) >= 2)
             return true;
