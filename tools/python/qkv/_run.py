@@ -293,11 +293,9 @@ class Run:
         found = self._call(lambda: [best for first in range(0, len(lines), block)
                                     for best in self._translate(lines[first : first + block], first, search, unknown, alignment)])
         self._warn(unknown)
-        if not (scores or tokens or alignment):
-            found = [[best.text for best in translations] for translations in found]
-        else:
-            found = [[Translation(best.text, best.score if scores else None, best.tokens if tokens else None, best.alignment)
-                      for best in translations] for translations in found]
+        is_plain = not (scores or tokens or alignment)
+        found = [[best.text if is_plain else best._replace(score=best.score if scores else None, tokens=best.tokens if tokens else None)
+                  for best in translations] for translations in found]
         found = [translations[0] if n_best == 1 else translations for translations in found]
         return found[0] if one else found
 
@@ -435,15 +433,18 @@ class Run:
         if len(lines) > 1 and not runs_on:
             raise Error("the text has several lines, but the model was trained on single ones")
         sentence, arena, unknown, ids, rows = c.qkv_sentence(), c.qkv_arena(), [], [], [[]]
+
+        def add(_, token):
+            rows.append([]) if token == c.ENUMS["QKV_END"] else rows[-1].append(lib.vocabulary_token(self._run.target, token))
+
         try:
             for i, line in enumerate(lines):
+                if i:
+                    rows.append([])
+                    ids.append(c.ENUMS["QKV_END"])
                 self._encode(sentence, line, True, unknown)
-                ids += ([c.ENUMS["QKV_END"]] if i else []) + sentence.ids[: sentence.tokens.count]
-                rows[-1:] = rows[-1:] if not i else [rows[-1], []]
-                rows[-1] += [sentence.tokens.token[k] for k in range(sentence.tokens.count)]
-
-            def add(_, token):
-                rows.append([]) if token == c.ENUMS["QKV_END"] else rows[-1].append(lib.vocabulary_token(self._run.target, token))
+                ids += sentence.ids[: sentence.tokens.count]
+                rows[-1] += sentence.tokens.token[: sentence.tokens.count]
 
             given = c.qkv_completion(model=self._run.model, runs_on=runs_on, window=self._run.config.data.context, max_length=max_length,
                                      sampling=sampling, number=index, token=c.fields(c.qkv_completion)["token"](add))
@@ -511,23 +512,23 @@ class Run:
 
     # ---- pictures ----
 
+    def _made(self, what, name, named, file=None):
+        """The text of the file that a command makes of the run."""
+        self._check()
+        with tempfile.TemporaryDirectory() as folder:
+            output = pathlib.Path(file or pathlib.Path(folder, name))
+            command(what, self.path, "-o", output, *options(named))
+            return output.read_text(encoding="utf-8")
+
     def page(self, file: StrPath | None = None, *, height: int = 760, **named: object) -> Picture:
         """The live page of the run, shown in a notebook; needs no network. `file`: also writes it there. Options of `qkv page` by
         name: sentence="the cat is sleeping"."""
-        self._check()
-        with tempfile.TemporaryDirectory() as folder:
-            output = pathlib.Path(file or pathlib.Path(folder, "page.html"))
-            command("page", self.path, "-o", output, *options(named))
-            page = html.escape(output.read_text(encoding="utf-8"), quote=True)
+        page = html.escape(self._made("page", "page.html", named, file), quote=True)
         return Picture(f'<iframe srcdoc="{page}" style="width:100%;height:{int(height)}px;border:0"></iframe>', "text/html")
 
     def plot(self, **named: object) -> Picture:
         """The curves of training as a picture (`qkv plot`)."""
-        self._check()
-        with tempfile.TemporaryDirectory() as folder:
-            output = pathlib.Path(folder, "curves.svg")
-            command("plot", self.path, "-o", output, *options(named))
-            return Picture(output.read_text(encoding="utf-8"))
+        return Picture(self._made("plot", "curves.svg", named))
 
 
 def _sampling(values):
