@@ -128,19 +128,6 @@ Test(bench, profile)
                        6 * 2 * 2 * 32 * 10 * 10 * 64, 1e-3);
 }
 
-Test(bench, every_op)
-{
-    cJSON *json RELEASED(free_json) = json_of(run(BENCH "-m ops --steps 1 --json"));
-    const cJSON *ops = check_shares(json, "ops");
-    static const char *const names[] = {
-        "matmul",    "linear",     "relu",          "dropout", "layer_norm",
-        "embedding", "store_rows", "log_softmax",   "permute", "linear_cross_entropy",
-        "attention", "concat",     "cross_entropy", "rotate",  "segment_softmax"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        cr_expect_not_null(op_of(ops, names[i]), "%s", names[i]);
-    cr_expect_geq(cJSON_GetArraySize(ops), 39);
-}
-
 Test(bench, tables)
 {
     struct outcome outcome = run(BENCH "toy -m train -m profile -t 1 --steps 1");
@@ -222,7 +209,7 @@ Test(bench, a_config)
 Test(bench, refusals)
 {
     cr_expect(refused(run(BENCH "toy -m speed"),
-                      "qkv: --measure is 'speed', but must be one of train, decode, profile, ops"));
+                      "qkv: --measure is 'speed', but must be one of train, decode, profile"));
     cr_expect(refused(run(BENCH "toy --fast"), "qkv: unknown option '--fast' (see `qkv-bench --help`)"));
     cr_expect(refused(run(BENCH "/nowhere.yaml -m train --json"),
                       "qkv: /nowhere.yaml: cannot be read: No such file or directory"));

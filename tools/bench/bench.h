@@ -27,7 +27,7 @@ struct bench_shape {
 };
 
 struct bench_work {
-    const char *name;                /* "toy", or the path of a config; or else of the measurement, "ops" */
+    const char *name;                /* "toy", or the path of a config */
     const struct bench_shape *shape; /* NULL: the workload is a config */
     struct qkv_config config;
     int32_t vocabulary[2]; /* sizes, of source and target */
@@ -82,9 +82,6 @@ double bench_seconds(void);
  * disturb it less. */
 double bench_thread_seconds(void);
 
-/* Sorts the numbers and returns their median. */
-double bench_median(double *numbers, int64_t count);
-
 /* Returns the number of untimed steps that bench_time runs before the timed ones. */
 int64_t bench_warm_up(const struct bench_options *options);
 
@@ -121,7 +118,7 @@ void bench_report_profile(struct bench_report *report, const struct bench_work *
 void bench_report_print_json(struct bench_report *report);
 
 /* The measurements. Each runs in a separate process, so that its peak memory can be measured. */
-#define MEASURE(name, needs_work, summary)                                                                   \
+#define MEASURE(name, summary)                                                                               \
     enum qkv_status bench_##name(struct bench_work *work, const struct bench_options *options,               \
                                  struct bench_report *report, struct qkv_error *error);
 #include "measures.def"

@@ -10,11 +10,10 @@
 
 static const struct measure {
     const char *name;
-    bool needs_work;
     enum qkv_status (*run)(struct bench_work *work, const struct bench_options *options,
                            struct bench_report *report, struct qkv_error *error);
 } MEASURES[] = {
-#define MEASURE(name, needs_work, summary) {#name, needs_work, bench_##name},
+#define MEASURE(name, summary) {#name, bench_##name},
 #include "measures.def"
 #undef MEASURE
 };
@@ -26,7 +25,7 @@ static enum qkv_status run_measure(const struct measure *measure, const char *na
 {
     struct bench_work work = {.name = name};
     struct qkv_error error = {""};
-    enum qkv_status status = measure->needs_work ? bench_work_make(&work, options, &error) : QKV_OK;
+    enum qkv_status status = bench_work_make(&work, options, &error);
     if (!status) status = measure->run(&work, options, report, &error);
     if (status) print_error("%s", error.message);
     bench_work_release(&work);
@@ -79,8 +78,7 @@ static int bench(int operands, char **operand)
         return print_error("cannot make a temporary file: %s", strerror(errno));
     for (const struct measure *m = MEASURES; m < MEASURES + MEASURE_COUNT && !status; m++) {
         if (!is_wanted(&wanted, m->name)) continue;
-        if (!m->needs_work) status = measure_in_child(m, m->name, &options, &report);
-        for (int i = 0; m->needs_work && i < (operands ? operands : 3) && !status; i++)
+        for (int i = 0; i < (operands ? operands : 3) && !status; i++)
             status = measure_in_child(m, names[i], &options, &report);
     }
     if (json && !status) bench_report_print_json(&report);
@@ -94,7 +92,7 @@ static const struct command command_bench = {
         "Measures what training and translating cost. Times are medians; `cpu ms` is processor time of "
         "all threads together.\n\n"
         "What can be measured (-m; train and decode by default):\n"
-#define MEASURE(name, needs_work, summary) "  " #name ": " summary "\n"
+#define MEASURE(name, summary) "  " #name ": " summary "\n"
 #include "measures.def"
 #undef MEASURE
     ,

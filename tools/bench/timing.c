@@ -30,7 +30,8 @@ static int compare_numbers(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-double bench_median(double *numbers, int64_t count)
+/* Sorts the numbers and returns their median. */
+static double median_of(double *numbers, int64_t count)
 {
     qsort(numbers, (size_t)count, sizeof *numbers, compare_numbers);
     return (numbers[count / 2] + numbers[(count - 1) / 2]) / 2;
@@ -65,7 +66,7 @@ enum qkv_status bench_time(const struct bench_options *options, struct bench_res
         for (int64_t i = 0; i < count; i++) sum += seconds[i];
         result->steps = count;
         result->mean = 1e3 * sum / (double)count;
-        result->median = 1e3 * bench_median(seconds, count);
+        result->median = 1e3 * median_of(seconds, count);
         result->low = 1e3 * seconds[count / 10];
         result->high = 1e3 * seconds[(count - 1) * 9 / 10];
         result->processor = 1e3 * used / (double)count;

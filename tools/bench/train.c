@@ -3,7 +3,6 @@
 #include "core/system.h"
 
 #include "graph/internal.h"
-#include "models/network.h"
 
 /* Rows of what is not an op. */
 enum { OPTIMIZER = QKV_OP_COUNT, BUILDING, REST, ROWS };
