@@ -2,14 +2,11 @@
 #include "core/memory.h"
 #include "core/system.h"
 #include "graph/internal.h"
-#include "qkv/model.h"
 
 #include "models/network.h"
 #include "processes/processes.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* The state of one thread. */
 struct slot {
@@ -223,7 +220,7 @@ static void move_hypothesis(struct qkv_translator *t, struct qkv_parcel *parcel,
     size_t bytes = (size_t)hypothesis->length * sizeof *hypothesis->ids;
     int32_t *ids = (int32_t *)hypothesis->ids; /* a pointer of the sender, if it is received */
     if (!ids) return;
-    if (parcel->is_received) ids = qkv_arena_allocate(&t->arena, bytes);
+    if (parcel->received) ids = qkv_arena_allocate(&t->arena, bytes);
     hypothesis->ids = ids;
     if (ids)
         qkv_parcel_move(parcel, ids, bytes);

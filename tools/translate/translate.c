@@ -1,34 +1,16 @@
 /* qkv translate: translates lines of text. */
-#include "core/memory.h"
 #include "prompt.h"
 
-#include "attention_options.h"
-#include "command.h"
-#include "input_lines.h"
 #include "open_run.h"
 #include "output_options.h"
-#include "print.h"
 #include "program.h"
 #include "replace_unknown.h"
 #include "run_processes.h"
 #include "search_options.h"
-#include "terminal.h"
 
-#include "framework/engine/core/text.h"
-#include "processes/processes.h"
 #include "report/aligner.h"
 
-#include "qkv/corpus.h"
-#include "qkv/model.h"
-#include "qkv/run.h"
-#include "qkv/trainer.h"
-
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 struct block {
     int64_t capacity;        /* lines */
@@ -92,7 +74,7 @@ static void move_ids(struct block *block, struct qkv_parcel *parcel, struct qkv_
 {
     qkv_parcel_move(parcel, &ids->length, sizeof ids->length);
     size_t size = (size_t)ids->length * sizeof *ids->ids;
-    int32_t *words = parcel->is_received ? qkv_arena_allocate(&block->arena, size) : (int32_t *)ids->ids;
+    int32_t *words = parcel->received ? qkv_arena_allocate(&block->arena, size) : (int32_t *)ids->ids;
     if (ids->length && !words) {
         parcel->has_failed = true;
         return;

@@ -8,6 +8,11 @@
 
 #include <stdarg.h>
 
+static bool is_out_of_memory(const struct qkv_parcel *parcel)
+{
+    return parcel->has_failed || parcel->packed.failed;
+}
+
 /* The header that is sent before a parcel. */
 struct heading {
     enum qkv_status status;
@@ -19,24 +24,15 @@ struct heading {
 static enum qkv_status send_part(struct qkv_processes *processes, const struct qkv_parcel_contents *contents,
                                  enum qkv_status status, struct qkv_error *error)
 {
-    int rank = qkv_processes_rank(processes);
     struct heading heading = {.status = status};
-    struct qkv_parcel parcel = {NULL};
-    if (!status) {
-        contents->move(contents->context, rank, &parcel);
-        heading.size = parcel.size;
-        parcel = (struct qkv_parcel){.bytes = malloc(heading.size + 1)};
-        if (!parcel.bytes) heading.status = qkv_no_memory(error);
-    }
-    if (heading.status) {
-        if (error) heading.error = *error;
-        heading.size = 0;
-    } else {
-        contents->move(contents->context, rank, &parcel);
-    }
+    struct qkv_parcel parcel = {.has_failed = false};
+    if (!status) contents->move(contents->context, qkv_processes_rank(processes), &parcel);
+    if (is_out_of_memory(&parcel)) heading.status = qkv_no_memory(error);
+    if (heading.status && error) heading.error = *error;
+    if (!heading.status) heading.size = parcel.packed.size;
     enum qkv_status sent = qkv_exchange_send(processes, 0, &heading, sizeof heading, error);
-    if (!sent) sent = qkv_exchange_send(processes, 0, parcel.bytes, heading.size, error);
-    free(parcel.bytes);
+    if (!sent) sent = qkv_exchange_send(processes, 0, parcel.packed.data, heading.size, error);
+    free(parcel.packed.data);
     return sent;
 }
 
@@ -48,12 +44,13 @@ static enum qkv_status receive_part(struct qkv_processes *processes,
 {
     struct heading heading;
     if (qkv_exchange_receive(processes, rank, &heading, sizeof heading, error)) return QKV_INVALID;
-    struct qkv_parcel parcel = {.bytes = malloc(heading.size + 1), .is_received = true, .error = error};
-    if (!parcel.bytes) {
+    char *bytes = malloc(heading.size + 1);
+    if (!bytes) {
         qkv_processes_abort(processes);
         return qkv_no_memory(error);
     }
-    enum qkv_status received = qkv_exchange_receive(processes, rank, parcel.bytes, heading.size, error);
+    struct qkv_parcel parcel = {.received = bytes, .error = error};
+    enum qkv_status received = qkv_exchange_receive(processes, rank, bytes, heading.size, error);
     if (!received && !*status && heading.status) {
         *status = heading.status;
         qkv_error_set(error, "%s: %s", processes->name[rank], heading.error.message);
@@ -62,7 +59,7 @@ static enum qkv_status receive_part(struct qkv_processes *processes,
         if (parcel.has_failed) *status = qkv_no_memory(error);
         if (parcel.is_refused) *status = QKV_INVALID;
     }
-    free(parcel.bytes);
+    free(bytes);
     return received;
 }
 
@@ -82,51 +79,30 @@ enum qkv_status qkv_gather(struct qkv_processes *processes, const struct qkv_par
     return status;
 }
 
-/* Packs the contents of process 0. */
-static enum qkv_status pack(const struct qkv_parcel_contents *contents, struct qkv_parcel *parcel,
-                            struct qkv_error *error)
-{
-    contents->move(contents->context, 0, parcel);
-    char *bytes = malloc(parcel->size + 1);
-    if (!bytes) return qkv_no_memory(error);
-    *parcel = (struct qkv_parcel){.bytes = bytes};
-    contents->move(contents->context, 0, parcel);
-    return QKV_OK;
-}
-
 enum qkv_status qkv_share(struct qkv_processes *processes, const struct qkv_parcel_contents *contents,
                           struct qkv_error *error)
 {
     if (!processes) return QKV_OK;
-    struct qkv_parcel parcel = {NULL};
+    struct qkv_parcel parcel = {.has_failed = false};
     bool sends = qkv_processes_rank(processes) == 0;
-    enum qkv_status status = sends ? pack(contents, &parcel, error) : QKV_OK;
-    if (!status) status = qkv_exchange_broadcast(processes, &parcel.size, sizeof parcel.size, error);
-    size_t size = parcel.size;
+    if (sends) contents->move(contents->context, 0, &parcel);
+    enum qkv_status status = is_out_of_memory(&parcel) ? qkv_no_memory(error) : QKV_OK;
+    size_t size = parcel.packed.size;
+    if (!status) status = qkv_exchange_broadcast(processes, &size, sizeof size, error);
+    char *bytes = sends ? parcel.packed.data : malloc(size + 1);
+    if (!status && !bytes && size) status = qkv_no_memory(error);
+    if (!status) status = qkv_exchange_broadcast(processes, bytes, size, error);
     if (!status && !sends) {
-        parcel = (struct qkv_parcel){.bytes = malloc(size + 1), .is_received = true};
-        if (!parcel.bytes) status = qkv_no_memory(error);
+        parcel.received = bytes;
+        contents->move(contents->context, 0, &parcel);
     }
-    if (!status) status = qkv_exchange_broadcast(processes, parcel.bytes, size, error);
-    if (!status && !sends) contents->move(contents->context, 0, &parcel);
     if (parcel.has_failed) status = qkv_no_memory(error);
     if (status) qkv_processes_abort(processes); /* the other processes wait */
-    free(parcel.bytes);
+    free(bytes);
     return status;
 }
 
 /* ---- the handshake ---- */
-
-static void add_text(struct qkv_handshake *handshake, const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *longer = realloc(handshake->facts, handshake->size + size);
-    handshake->has_failed = handshake->has_failed || !longer;
-    if (!longer) return;
-    memcpy(longer + handshake->size, text, size);
-    handshake->facts = longer;
-    handshake->size += size;
-}
 
 void qkv_handshake_add(struct qkv_handshake *handshake, const char *name, const char *format, ...)
 {
@@ -135,8 +111,8 @@ void qkv_handshake_add(struct qkv_handshake *handshake, const char *name, const 
     va_start(arguments, format);
     vsnprintf(value, sizeof value, format, arguments);
     va_end(arguments);
-    add_text(handshake, name);
-    add_text(handshake, value);
+    qkv_bytes_append(&handshake->facts, name, strlen(name) + 1);
+    qkv_bytes_append(&handshake->facts, value, strlen(value) + 1);
 }
 
 void qkv_handshake_add_checksum(struct qkv_handshake *handshake, const char *name, uint32_t checksum)
@@ -158,7 +134,7 @@ void qkv_handshake_add_build(struct qkv_handshake *handshake)
 static const char *next_text(const struct qkv_handshake *handshake, const char *at)
 {
     const char *next = at + strlen(at) + 1;
-    return next < handshake->facts + handshake->size ? next : NULL;
+    return next < handshake->facts.data + handshake->facts.size ? next : NULL;
 }
 
 /* The value of the next fact of this name from *at on, which then stands behind it; NULL: there is none. A key of the
@@ -185,7 +161,7 @@ static void compare(const struct introduction *introduction, int rank, const str
                     struct qkv_parcel *parcel)
 {
     const struct qkv_handshake *own = introduction->own;
-    const char *name = own->size ? own->facts : NULL, *at = theirs->size ? theirs->facts : NULL, *value;
+    const char *name = own->facts.data, *at = theirs->facts.size ? theirs->facts.data : NULL, *value;
     for (; name && !parcel->is_refused && (value = next_text(own, name)); name = next_text(own, value)) {
         const char *other = find(theirs, &at, name);
         parcel->is_refused = other && strcmp(value, other) != 0;
@@ -199,13 +175,14 @@ static void compare(const struct introduction *introduction, int rank, const str
 static void move_facts(void *context, int rank, struct qkv_parcel *parcel)
 {
     const struct introduction *introduction = context;
-    struct qkv_handshake facts = *introduction->own;
-    qkv_parcel_move(parcel, &facts.size, sizeof facts.size);
-    if (parcel->is_received) {
-        facts.facts = parcel->bytes + parcel->size;
-        compare(introduction, rank, &facts, parcel);
+    const struct bytes *own = &introduction->own->facts;
+    struct qkv_handshake theirs = {{.size = own->size}};
+    qkv_parcel_move(parcel, &theirs.facts.size, sizeof theirs.facts.size);
+    if (parcel->received) {
+        theirs.facts.data = parcel->received;
+        compare(introduction, rank, &theirs, parcel);
     } else {
-        qkv_parcel_move(parcel, facts.facts, facts.size);
+        qkv_parcel_move(parcel, own->data, own->size);
     }
 }
 
@@ -214,8 +191,8 @@ enum qkv_status qkv_handshake(struct qkv_processes *processes, struct qkv_handsh
 {
     struct introduction introduction = {processes, handshake};
     const struct qkv_parcel_contents contents = {&introduction, move_facts};
-    if (!status && handshake->has_failed) status = qkv_no_memory(error);
+    if (!status && handshake->facts.failed) status = qkv_no_memory(error);
     status = qkv_gather(processes, &contents, status, error);
-    free(handshake->facts);
+    free(handshake->facts.data);
     return status;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/exchange.h"
+#include "core/text.h"
 #include "qkv/trainer.h"
 
 #include <string.h>
@@ -16,12 +17,10 @@ enum qkv_status qkv_mpi_join(struct qkv_processes **processes, int expected, str
 
 /* ---- structured data: process 0 sends a task to all others, and gathers their parts of the results ---- */
 
-/* The data of one process as bytes. A first pass counts the bytes, a second one packs them, and the receiver unpacks
- * them. */
+/* The data of one process as bytes, which one process packs and another unpacks. */
 struct qkv_parcel {
-    char *bytes; /* NULL: the first pass, which only counts */
-    size_t size; /* bytes moved so far */
-    bool is_received;
+    struct bytes packed;     /* what was moved into it */
+    char *received;          /* the next byte to unpack; NULL: the parcel is packed */
     bool has_failed;         /* memory runs out */
     bool is_refused;         /* what was received is wrong, as `error` says */
     struct qkv_error *error; /* of qkv_gather in process 0 */
@@ -30,11 +29,12 @@ struct qkv_parcel {
 /* Moves an object into the parcel, or out of a received one. */
 static inline void qkv_parcel_move(struct qkv_parcel *parcel, void *object, size_t size)
 {
-    if (parcel->bytes && size) {
-        char *place = parcel->bytes + parcel->size;
-        memcpy(parcel->is_received ? object : place, parcel->is_received ? place : object, size);
+    if (!parcel->received) {
+        qkv_bytes_append(&parcel->packed, object, size);
+        return;
     }
-    parcel->size += size;
+    if (size) memcpy(object, parcel->received, size);
+    parcel->received += size;
 }
 
 struct qkv_parcel_contents {
@@ -58,9 +58,7 @@ enum qkv_status qkv_gather(struct qkv_processes *processes, const struct qkv_par
 
 /* All zero at first. */
 struct qkv_handshake {
-    char *facts; /* the name and the value of each, each with a terminating NUL */
-    size_t size;
-    bool has_failed; /* memory runs out */
+    struct bytes facts; /* the name and the value of each, each with a terminating NUL */
 };
 
 void qkv_handshake_add(struct qkv_handshake *handshake, const char *name, const char *format, ...)

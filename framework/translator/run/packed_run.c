@@ -11,54 +11,25 @@
 
 /* ---- packing ---- */
 
-/* A buffer of bytes that grows; `failed` is set when memory runs out. */
-struct block {
-    unsigned char *bytes;
-    size_t size, capacity;
-    bool failed;
-};
-
-static void add_bytes(struct block *block, const void *bytes, size_t size)
-{
-    if (block->failed) return;
-    if (size > block->capacity - block->size) {
-        size_t capacity = 2 * (block->size + size);
-        unsigned char *grown = realloc(block->bytes, capacity);
-        if (!grown) {
-            block->failed = true;
-            return;
-        }
-        block->bytes = grown;
-        block->capacity = capacity;
-    }
-    if (size) memcpy(block->bytes + block->size, bytes, size);
-    block->size += size;
-}
-
-static void add_text(struct block *block, const char *text)
-{
-    add_bytes(block, text, strlen(text));
-}
-
 /* Begins a section, whose size is not known yet; returns where it begins. */
-static size_t begin_section(struct block *block)
+static size_t begin_section(struct bytes *block)
 {
     const uint64_t size = 0;
-    add_bytes(block, &size, sizeof size);
+    qkv_bytes_append(block, &size, sizeof size);
     return block->size;
 }
 
-static void end_section(struct block *block, size_t start)
+static void end_section(struct bytes *block, size_t start)
 {
     uint64_t size = block->size - start;
-    if (!block->failed) memcpy(block->bytes + start - sizeof size, &size, sizeof size);
+    if (!block->failed) memcpy(block->data + start - sizeof size, &size, sizeof size);
 }
 
-static void add_config(struct block *block, const struct qkv_config *config)
+static void add_config(struct bytes *block, const struct qkv_config *config)
 {
     struct qkv_arena arena = {0};
     size_t start = begin_section(block);
-    add_bytes(block, config->data.src.plain_marks ? "1" : "0", 2);
+    qkv_bytes_append(block, config->data.src.plain_marks ? "1" : "0", 2);
     for (int i = 0; i < qkv_config_schema.count; i++) {
         const struct qkv_key *key = &qkv_config_schema.keys[i];
         if (key->is_path) continue;
@@ -70,38 +41,31 @@ static void add_config(struct block *block, const struct qkv_config *config)
         }
         if (!*text)
             continue; /* the default, also where the key has no effect, as data.src.lang without a source */
-        add_text(block, key->path);
-        add_text(block, "=");
-        add_bytes(block, text, strlen(text) + 1);
+        qkv_bytes_format(block, "%s=", key->path);
+        qkv_bytes_append(block, text, strlen(text) + 1);
     }
     end_section(block, start);
     qkv_arena_release(&arena);
 }
 
-static void add_vocabulary(struct block *block, const struct qkv_vocabulary *vocabulary)
+static void add_vocabulary(struct bytes *block, const struct qkv_vocabulary *vocabulary)
 {
     size_t start = begin_section(block);
-    for (int32_t id = 0; id < vocabulary->size; id++) {
-        add_text(block, qkv_vocabulary_token(vocabulary, id));
-        add_text(block, "\n");
-    }
+    for (int32_t id = 0; id < vocabulary->size; id++)
+        qkv_bytes_format(block, "%s\n", qkv_vocabulary_token(vocabulary, id));
     end_section(block, start);
 }
 
-static void add_merges(struct block *block, const struct qkv_bpe *bpe)
+static void add_merges(struct bytes *block, const struct qkv_bpe *bpe)
 {
     size_t start = begin_section(block);
     for (int64_t i = 0; bpe && i < bpe->count; i++) {
         int32_t pair = bpe->order[i];
-        add_text(block, qkv_types_token(&bpe->symbols, bpe->pairs.left[pair]));
-        add_text(block, " ");
-        add_text(block, qkv_types_token(&bpe->symbols, bpe->pairs.right[pair]));
-        add_text(block, "\n");
+        qkv_bytes_format(block, "%s %s\n", qkv_types_token(&bpe->symbols, bpe->pairs.left[pair]),
+                         qkv_types_token(&bpe->symbols, bpe->pairs.right[pair]));
     }
-    for (int64_t i = 0; bpe && i < bpe->kept.size; i++) {
-        add_text(block, qkv_types_token(&bpe->kept, i));
-        add_text(block, "\n");
-    }
+    for (int64_t i = 0; bpe && i < bpe->kept.size; i++)
+        qkv_bytes_format(block, "%s\n", qkv_types_token(&bpe->kept, i));
     end_section(block, start);
 }
 
@@ -117,17 +81,17 @@ static const struct qkv_parameter *too_large(const struct qkv_parameters *parame
     return NULL;
 }
 
-static void add_parameters(struct block *block, const struct qkv_parameters *parameters,
+static void add_parameters(struct bytes *block, const struct qkv_parameters *parameters,
                            enum qkv_packed_numbers numbers)
 {
     for (int64_t p = 0; p < parameters->count; p++) {
         const struct qkv_parameter *parameter = parameters->list[p];
         const float *values = (const float *)parameters->values + parameter->offset;
         if (numbers == QKV_PACKED_FLOAT32)
-            add_bytes(block, values, (size_t)parameter->count * sizeof *values);
+            qkv_bytes_append(block, values, (size_t)parameter->count * sizeof *values);
         for (int64_t i = 0; numbers == QKV_PACKED_HALF && i < parameter->count; i++) {
             uint16_t half = qkv_half_of(values[i]);
-            add_bytes(block, &half, sizeof half);
+            qkv_bytes_append(block, &half, sizeof half);
         }
     }
 }
@@ -144,13 +108,13 @@ static enum qkv_status check_range(const struct qkv_parameters *parameters, enum
 }
 
 /* Gives the block to the caller. */
-static enum qkv_status give(struct block *block, unsigned char **bytes, size_t *size, struct qkv_error *error)
+static enum qkv_status give(struct bytes *block, unsigned char **bytes, size_t *size, struct qkv_error *error)
 {
     if (block->failed) {
-        free(block->bytes);
+        free(block->data);
         return qkv_no_memory(error);
     }
-    *bytes = block->bytes;
+    *bytes = (unsigned char *)block->data;
     *size = block->size;
     return QKV_OK;
 }
@@ -158,7 +122,7 @@ static enum qkv_status give(struct block *block, unsigned char **bytes, size_t *
 enum qkv_status qkv_run_pack_parameters(const struct qkv_run *run, enum qkv_packed_numbers numbers,
                                         unsigned char **bytes, size_t *size, struct qkv_error *error)
 {
-    struct block block = {0};
+    struct bytes block = {0};
     if (check_range(&run->model->parameters, numbers, error)) return QKV_INVALID;
     add_parameters(&block, &run->model->parameters, numbers);
     return give(&block, bytes, size, error);
@@ -169,7 +133,7 @@ enum qkv_status qkv_run_pack(const struct qkv_run *run, enum qkv_packed_numbers 
 {
     const struct qkv_parameters *parameters = &run->model->parameters;
     if (check_range(parameters, numbers, error)) return QKV_INVALID;
-    struct block block = {0};
+    struct bytes block = {0};
     add_config(&block, &run->config);
     add_vocabulary(&block, &run->source);
     add_vocabulary(&block, &run->target);

@@ -1,28 +1,18 @@
 /* Everything before the first update: reads and checks all input, makes the model, compares processes, restores or begins the
  * run. */
 #include "data/corpus.h"
-#include "data/prepared.h"
 #include "train/training.h"
 
-#include "checkpoint/safetensors.h"
-#include "config/config_keys.h"
 #include "data/bpe.h"
 #include "processes/processes.h"
 
 #include "core/choices.h"
-#include "core/file.h"
 #include "core/memory.h"
-#include "graph/internal.h"
 #include "metrics/metric.h"
-#include "models/network.h"
 #include "optimize/optimize.h"
-#include "qkv/layers.h"
-#include "run/checkpoints.h"
 
 #include <errno.h>
 #include <math.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <zlib.h>
 
 /* ---- texts, merges and vocabularies ---- */
@@ -195,7 +185,7 @@ static bool add_key(void *context, const char *path, const char *value)
 {
     struct qkv_handshake *handshake = context;
     qkv_handshake_add(handshake, path, "%s", value);
-    return !handshake->has_failed;
+    return !handshake->facts.failed;
 }
 
 /* States config, texts, vocabularies and merges of a prepared training. The keys of the config come first, because the key that
@@ -205,8 +195,9 @@ static void describe(const struct training *training, struct qkv_handshake *hand
     struct qkv_trained_text texts[MAX_TEXTS];
     int count = qkv_training_texts(training, texts);
     qkv_config_each(training->config, QKV_KEYS_WITH_EFFECT, add_key, handshake);
-    qkv_handshake_add_checksum(handshake, "the config",
-                               (uint32_t)crc32_z(0, (const Bytef *)handshake->facts, handshake->size));
+    qkv_handshake_add_checksum(
+        handshake, "the config",
+        (uint32_t)crc32_z(0, (const Bytef *)handshake->facts.data, handshake->facts.size));
     for (int i = 0; i < count; i++)
         qkv_handshake_add(handshake, texts[i].key, "%lld pairs, checksum %08lx", (long long)texts[i].pairs,
                           (unsigned long)texts[i].checksum);
