@@ -1,11 +1,7 @@
 /* A language model continues a text by the search in one batch, window by window. */
-#include "qkv/model.h"
 
 #include "core/memory.h"
 #include "models/network.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* The text so far. */
 struct text {

@@ -9,8 +9,6 @@
 #include "graph/internal.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 void qkv_decoding_add_output(struct qkv_decoding *decoding, struct qkv_tensor *hidden)
 {

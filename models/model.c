@@ -1,7 +1,6 @@
 /* A model: its parameters, forced passes with their traces, the loss, and its heads. */
 #include "qkv/model.h"
 #include "core/memory.h"
-#include "graph/internal.h"
 
 #include "config/config_keys.h"
 #include "data/batch.h"
@@ -11,7 +10,6 @@
 #include "graph/attention_rule.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* The projection onto the target vocabulary. */
 static enum qkv_status declare_output(struct qkv_model *model, struct qkv_error *error)

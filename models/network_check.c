@@ -3,7 +3,6 @@
 #include "models/network.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { SENTENCES = 2, WORDS_MAX = 3 };
 

@@ -4,7 +4,6 @@
 #include "models/network.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { NETWORKS_MAX = 32 };
 

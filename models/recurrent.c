@@ -12,8 +12,6 @@
 #include "core/memory.h"
 #include "models/network.h"
 
-#include <string.h>
-
 /* One layer of the encoder: a cell for each direction in which it reads. */
 struct encoder_layer {
     struct qkv_recurrent direction[2]; /* bidirectional: forward, backward; else only the first is used */

@@ -1,16 +1,13 @@
 /* Greedy search, beam search and sampling over the decoding of a model. */
-#include "qkv/model.h"
 
 #include "data/batch.h"
 #include "models/network.h"
 
 #include "core/memory.h"
 #include "core/numbers.h"
-#include "qkv/corpus.h"
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 /* ---- options ---- */
 

@@ -10,8 +10,6 @@
 #include "graph/graph.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- declaring ---- */
 

@@ -1,12 +1,10 @@
 /* qkv complete: a language model continues a text. */
-#include "command.h"
 #include "open_run.h"
 #include "search_options.h"
 #include "text_notes.h"
 
 #include "core/system.h"
 #include "data/lines.h"
-#include "qkv/model.h"
 
 static struct sampling_options sampling = SAMPLING_OPTIONS_DEFAULT;
 static int64_t max_length, n = 1, threads;

@@ -8,7 +8,6 @@
 
 #include <glob.h>
 #include <limits.h>
-#include <sys/stat.h>
 
 /* ---- files that are not configs ---- */
 

@@ -6,8 +6,6 @@
 
 #include "report/words.h"
 
-#include <unistd.h>
-
 /* The options as they are given, and what they mean. */
 struct request {
     struct sentence_pair_options pair;

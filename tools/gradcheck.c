@@ -7,7 +7,6 @@
 #include "core/system.h"
 
 #include <ctype.h>
-#include <time.h>
 
 /* ---- the results, as tables of 80 columns for people and as JSON for programs ---- */
 

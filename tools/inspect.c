@@ -1,5 +1,4 @@
 /* qkv inspect: shows the configuration, training progress, checkpoint files and parameters of a run. */
-#include "command.h"
 #include "core/choices.h"
 #include "open_run.h"
 
@@ -7,7 +6,6 @@
 #include "config/config_keys.h"
 
 #include <dirent.h>
-#include <sys/stat.h>
 
 static const char CHECKPOINT_END[] = ".safetensors";
 

@@ -6,7 +6,6 @@
 #include "draw/chart.h"
 #include "train/overfitting.h"
 
-#include "metrics/metric.h"
 #include "run/checkpoints.h"
 
 /* A quantity: recorded in training; the score of the dev set by the metric `quantity - QUANTITY_SCORES`; or measured here in each

@@ -2,8 +2,6 @@
 #include "config.h"
 #include "train/training.h"
 
-#include <sys/stat.h>
-
 static struct option_list settings;
 static const char *output, *from;
 static bool overwrite;

@@ -9,10 +9,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
-#include <time.h>
 
 enum sweep_state { SWEEP_WAITS, SWEEP_TRAINS, SWEEP_DONE, SWEEP_FAILED };
 

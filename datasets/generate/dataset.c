@@ -2,7 +2,6 @@
 #include "core/memory.h"
 
 #include <errno.h>
-#include <sys/stat.h>
 
 enum qkv_status dataset_files_end(struct dataset_files *files, enum qkv_status status,
                                   struct qkv_error *error)

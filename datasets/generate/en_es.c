@@ -4,7 +4,6 @@
 #include "core/text.h"
 
 #include "datasets/generate/random_sentence.h"
-#include "qkv/corpus.h"
 
 enum {
     /* After so many rejected clauses in a row, most likely no new one exists: an error. */

@@ -2,8 +2,6 @@
 #include "core/memory.h"
 #include "core/text.h"
 
-#include <stdlib.h>
-
 /* A sequence that another split must not share is drawn again, up to so many times; the last one is kept. */
 enum { MAX_ATTEMPTS = 100 };
 

@@ -3,7 +3,6 @@
 #include "core/system.h"
 
 #include <sys/ioctl.h>
-#include <time.h>
 
 static const double REDRAW_SECONDS = 0.1;
 

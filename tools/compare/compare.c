@@ -1,12 +1,8 @@
 /* qkv compare: compares several runs, in a table and in a chart of accuracy by sentence length. */
 #include "compare.h"
-#include "config.h"
-#include "metrics/metric.h"
 #include "text_notes.h"
 
 #include "draw/chart.h"
-
-#include <sys/stat.h>
 
 /* ---- reading ---- */
 

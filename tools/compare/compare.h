@@ -1,7 +1,6 @@
 /* Runs, and evaluations of runs on several tests, for `qkv compare`. */
 #pragma once
 
-#include "command.h"
 #include "compare/run_set.h"
 
 struct cJSON;

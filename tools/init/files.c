@@ -1,9 +1,5 @@
 /* The files that `qkv init` writes: the parts of the pairs, and the config, as YAML with comments. */
-#include "config.h"
 #include "init/init.h"
-#include "train/training.h"
-
-#include <sys/stat.h>
 
 enum { DEV_PAIRS = 64 /* pairs that are translated to time a validation */ };
 static const double SECONDS = 3; /* of a measurement */

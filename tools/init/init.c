@@ -1,8 +1,6 @@
 /* qkv init: makes a config that is ready for training from a file of sentence pairs. */
 #include "init/init.h"
 
-#include "data/pairs.h"
-
 #include <ctype.h>
 #include <strings.h>
 

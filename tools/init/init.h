@@ -5,8 +5,6 @@
 #include "data/pairs.h"
 #include "train/training.h"
 
-#include <limits.h>
-
 enum { INIT_LENGTH_MAX = 250 /* tokens of a sentence: longer ones cost more than they teach */ };
 
 /* Sizes of a model that suit so many training pairs and more, up to the next row (plan.c). */

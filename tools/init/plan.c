@@ -1,5 +1,4 @@
 /* The sizes, tokens and length of training of a first config, chosen by the data. */
-#include "command.h"
 #include "init/init.h"
 
 #include "data/bpe.h"

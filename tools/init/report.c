@@ -1,5 +1,4 @@
 /* What `qkv init` says about the pairs that it has read, and about its plan. */
-#include "command.h"
 #include "init/init.h"
 
 #include "data/tokenizer.h"

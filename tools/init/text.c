@@ -1,10 +1,7 @@
 /* `qkv init` of a text without pairs: recognises it, and writes the config of a language model. */
-#include "command.h"
 #include "init/init.h"
 
 #include "config/path.h"
-#include "config/schema.h"
-#include "data/lines.h"
 
 enum {
     LEAST = 10000,   /* characters of a text that a language model can learn from */

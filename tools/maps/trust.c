@@ -2,14 +2,10 @@
 #include "trust.h"
 
 #include "open_run.h"
-#include "text_notes.h"
 
-#include "metrics/links.h"
 #include "report/attribution.h"
 #include "report/json_text.h"
 #include "train/training.h"
-
-#include <math.h>
 
 struct trust {
     const struct trust_options *options;

@@ -1,7 +1,6 @@
 /* Source sentences for a run, read from a file or standard input and encoded as token ids. */
 #pragma once
 
-#include "command.h"
 #include "text_notes.h"
 
 #include "data/lines.h"

@@ -3,8 +3,6 @@
 
 #include "command.h"
 
-#include "qkv/run.h"
-
 /* Opens a run as qkv_run_open does. refusal: why the command cannot use a language model, and what to do, as in "does not
  * translate: use qkv complete"; NULL: it can. */
 enum qkv_status open_run(struct qkv_run *run, const char *path, const char *checkpoint, enum qkv_dtype dtype,

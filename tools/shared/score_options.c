@@ -1,7 +1,6 @@
 #include "score_options.h"
 
 #include "attention_options.h"
-#include "config/config_keys.h"
 #include "metrics/metric.h"
 
 /* ---- options ---- */

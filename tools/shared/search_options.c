@@ -1,7 +1,6 @@
 #include "search_options.h"
 #include "core/choices.h"
 #include "data/corpus.h"
-#include "open_run.h"
 
 #include "config/config_keys.h"
 

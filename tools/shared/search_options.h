@@ -2,7 +2,6 @@
 #pragma once
 
 #include "attention_options.h"
-#include "command.h"
 
 /* The row of an options table; `text` is a const char *, NULL if the option is not given. */
 /* clang-format off */

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "attention_options.h"
-#include "command.h"
 
 #include "data/lines.h"
 

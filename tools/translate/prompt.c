@@ -6,15 +6,10 @@
 #include "terminal.h"
 
 #include "core/file.h"
-#include "core/memory.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/select.h>
 #include <unistd.h>
 #ifdef QKV_LIBEDIT

@@ -3,9 +3,6 @@
 
 #include "qkv/base.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 /* The callbacks of the prompt. When one fails, the error is printed, and the prompt continues. */
 struct translate_prompt {
     void *context;

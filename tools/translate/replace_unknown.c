@@ -1,12 +1,7 @@
 #include "replace_unknown.h"
-#include "core/memory.h"
 
 #include "data/bpe.h"
 #include "models/network.h"
-#include "qkv/attention_map.h"
-#include "qkv/run.h"
-
-#include <string.h>
 
 enum qkv_status unknown_replacer_open(struct unknown_replacer *replacer, const struct qkv_run *run,
                                       struct qkv_error *error)

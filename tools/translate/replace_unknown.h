@@ -3,10 +3,6 @@
 
 #include "input_lines.h"
 
-#include "qkv/attention_map.h"
-#include "qkv/model.h"
-#include "qkv/run.h"
-
 /* Caller's storage; all zero at first. */
 struct unknown_replacer {
     struct qkv_attention_collector *collector;

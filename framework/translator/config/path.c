@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Splits a path before its last name: returns the folder, "." when there is none, and sets *name. NULL: no memory. */

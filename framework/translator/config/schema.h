@@ -3,7 +3,6 @@
  * one for scenes is explain/scene_keys.def. Private to config, and to explain, which reads scenes. */
 #pragma once
 
-#include "qkv/base.h"
 #include "qkv/config.h"
 
 /* ---- the table of keys ---- */

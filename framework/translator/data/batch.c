@@ -7,9 +7,6 @@
 #include "data/bpe.h"
 #include "data/corpus.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Replaces *array by memory for `wanted` elements; the contents are lost. */
 static bool reserve(void **array, int64_t wanted, size_t element_size)
 {

@@ -17,7 +17,6 @@
  * To tokenise with merges, let `bpe` of struct qkv_text_config point to them (qkv/corpus.h). */
 #pragma once
 
-#include "qkv/base.h"
 #include "qkv/corpus.h"
 
 /* ---- learning, files ---- */

@@ -2,7 +2,6 @@
  * a word is cut, each application of a merge is left out with a given probability, so that training sees the same word cut
  * into different pieces in each epoch. */
 #include "core/memory.h"
-#include "core/numbers.h"
 #include "core/text.h"
 #include "data/bpe.h"
 #include "data/tokenizer.h"

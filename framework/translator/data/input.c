@@ -5,10 +5,6 @@
 
 #include <errno.h>
 #include <iconv.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 

@@ -6,7 +6,6 @@
  * file. */
 #pragma once
 
-#include "qkv/base.h"
 #include "qkv/corpus.h"
 
 /* ---- the bytes of a text: a file or standard input, plain or gzip; UTF-16 with a byte order mark becomes UTF-8 ---- */

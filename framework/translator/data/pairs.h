@@ -2,7 +2,6 @@
 #pragma once
 
 #include "data/lines.h"
-#include "qkv/corpus.h"
 
 /* ---- pairs ---- */
 

@@ -7,10 +7,6 @@
 
 #include <errno.h>
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 /* ---- a table ---- */
 

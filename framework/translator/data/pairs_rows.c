@@ -1,13 +1,9 @@
 /* The rows of a table: text with tabs, CSV (RFC 4180), JSON lines. */
 #include "core/memory.h"
-#include "data/lines.h"
 #include "data/pairs.h"
 #include "data/unicode.h"
 
 #include <cjson/cJSON.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 /* The text of a file without the header of Anki: a sequence of lines, each with an LF, and a NUL. */

@@ -5,10 +5,7 @@
 #include "data/pairs.h"
 #include "data/tokenizer.h"
 #include "data/unicode.h"
-#include "qkv/corpus.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 /* ---- numbers of sentences ---- */

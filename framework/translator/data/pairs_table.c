@@ -1,12 +1,8 @@
 /* Tables of sentence pairs: finding the columns of sentences, adding their pairs. */
 #include "core/memory.h"
-#include "data/lines.h"
 #include "data/pairs.h"
 #include "data/unicode.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 /* ---- adding a pair ---- */

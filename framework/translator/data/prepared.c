@@ -9,9 +9,7 @@
 #include "data/bpe.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 

@@ -4,8 +4,6 @@
 #include "core/text.h"
 #include "data/unicode.h"
 
-#include <string.h>
-
 static const struct qkv_tokenizer *tokenizer_of(const struct qkv_text_config *text)
 {
     static const struct qkv_tokenizer *const tokenizers[] = {

@@ -3,7 +3,6 @@
 
 #include "qkv/corpus.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 struct qkv_tokenizer {

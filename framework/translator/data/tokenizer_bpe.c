@@ -6,8 +6,6 @@
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
-#include <string.h>
-
 enum { ESCAPE = 0xFE0E /* QKV_ESCAPE */ };
 
 /* ---- merging the pieces of a word ---- */

@@ -3,8 +3,6 @@
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
-#include <string.h>
-
 /* ---- the storage of tokens ---- */
 
 /* Finds the first chunk between white space at or after *end. Sets *first and *end: the chunk is points[*first .. *end-1].

@@ -6,7 +6,6 @@
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
-#include <stdlib.h>
 #include <zlib.h>
 
 static const char *const specials[QKV_SPECIALS] = {

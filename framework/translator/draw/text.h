@@ -5,7 +5,6 @@
 
 #include "core/text.h"
 #include "qkv/attention_map.h"
-#include "qkv/base.h"
 
 /* ---- numbers ---- */
 

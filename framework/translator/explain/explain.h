@@ -47,9 +47,6 @@
  */
 #pragma once
 
-#include "qkv/attention_map.h"
-#include "qkv/config.h"
-#include "qkv/corpus.h"
 #include "report/steps.h"
 
 /* ---- scenes ---- */

@@ -2,8 +2,6 @@
 #pragma once
 
 #include "explain/explain.h"
-#include "qkv/base.h"
-#include "qkv/run.h"
 
 /* ---- scene_file.c ---- */
 

@@ -9,7 +9,6 @@
 
 #include "core/memory.h"
 #include "explain/explain.h"
-#include "qkv/layers.h"
 #include "report/words.h"
 
 enum { WALK_MAX_STEPS = 64 };

@@ -31,7 +31,6 @@
  *     printf("alignment error rate: %g\n", result.error_rate); */
 #pragma once
 
-#include "qkv/base.h"
 #include "qkv/config.h"
 
 /* ---- links ---- */

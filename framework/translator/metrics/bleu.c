@@ -1,5 +1,4 @@
 /* Corpus BLEU (Papineni et al. 2002), with the smoothings of Chen and Cherry 2014. */
-#include "config/config_keys.h"
 #include "core/memory.h"
 #include "core/numbers.h"
 #include "metrics/metric.h"

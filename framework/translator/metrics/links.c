@@ -6,8 +6,6 @@
 #include "data/unicode.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
 enum { MAX_SENTENCES = 1 << 20 }; /* of a .wa file, if the number of sentence pairs is not known */

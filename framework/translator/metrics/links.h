@@ -2,7 +2,6 @@
 #pragma once
 
 #include "metrics/alignment.h"
-#include "qkv/corpus.h"
 #include "qkv/model.h"
 
 /* Weights between the words of a sentence pair. */

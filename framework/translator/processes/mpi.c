@@ -10,7 +10,6 @@
 #include <mpi.h>
 #include <sched.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The functions of MPI that are called here, and the handles: OBJECT(name, type, symbol, value). In Open MPI a handle is the

@@ -23,9 +23,6 @@
 
 #include "metrics/alignment.h"
 #include "qkv/attention_map.h"
-#include "qkv/base.h"
-#include "qkv/corpus.h"
-#include "qkv/run.h"
 
 /* A layer and a head as in qkv_attention_select: a number from 1, or QKV_ATTENTION_MEAN (0). To let qkv_aligner_choose
  * select the head, set head to QKV_ATTENTION_BEST; layer QKV_ATTENTION_MEAN then means any layer. qkv_aligner_run fails

@@ -8,8 +8,6 @@
 
 #include "metrics/alignment.h"
 #include "qkv/attention_map.h"
-#include "qkv/corpus.h"
-#include "qkv/run.h"
 
 /* Caller's storage; all zero is empty. */
 struct qkv_alignment_score {

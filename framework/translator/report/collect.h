@@ -2,9 +2,6 @@
 #pragma once
 
 #include "qkv/attention_map.h"
-#include "qkv/base.h"
-#include "qkv/corpus.h"
-#include "qkv/run.h"
 
 /* The token that the decoder reads before the target of a pair. */
 static inline int32_t qkv_pair_first(const struct qkv_attention_pair *pair)

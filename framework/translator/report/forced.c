@@ -1,5 +1,4 @@
 /* Attention of pairs that are given as text, from forced passes on all threads. */
-#include "config/config_keys.h"
 #include "core/memory.h"
 #include "core/system.h"
 #include "report/collect.h"

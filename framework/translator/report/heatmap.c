@@ -14,7 +14,6 @@
  */
 #include "core/memory.h"
 #include "core/numbers.h"
-#include "core/text.h"
 #include "draw/picture.h"
 #include "graph/attention_rule.h"
 #include "report/writer.h"

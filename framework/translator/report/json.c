@@ -1,7 +1,6 @@
 /* Writes JSON objects in the layout of cJSON_Print. */
 #include "report/json_text.h"
 
-#include "core/text.h"
 #include "report/explanation.h"
 
 #include <cjson/cJSON.h>

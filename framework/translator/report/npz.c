@@ -1,6 +1,5 @@
 /* NumPy arrays: one per map or step, and the tokens, in a zip file of .npy arrays without compression. */
 #include "core/memory.h"
-#include "core/text.h"
 #include "report/explanation.h"
 
 #include <stdarg.h>

@@ -19,8 +19,6 @@
 #pragma once
 
 #include "qkv/attention_map.h"
-#include "qkv/base.h"
-#include "qkv/config.h"
 
 /* What the numbers of a step are. Writers draw and store each kind of content differently. */
 enum qkv_step_content {

@@ -4,7 +4,6 @@
 
 #include "metrics/links.h"
 #include "qkv/attention_map.h"
-#include "qkv/corpus.h"
 
 /* ---- maps (attention_map.c, words.c) ---- */
 

@@ -2,8 +2,6 @@
 #pragma once
 
 #include "draw/text.h"
-#include "qkv/attention_map.h"
-#include "qkv/base.h"
 #include "report/steps.h"
 #include "report/words.h"
 

@@ -8,7 +8,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- averages ---- */

@@ -11,7 +11,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <sys/stat.h>
 
 const char *qkv_run_file(struct qkv_path *path, const char *folder, const char *name)
 {

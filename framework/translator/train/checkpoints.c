@@ -6,7 +6,6 @@
 
 #include "checkpoint/safetensors.h"
 #include "core/file.h"
-#include "core/memory.h"
 #include "core/numbers.h"
 #include "run/checkpoints.h"
 

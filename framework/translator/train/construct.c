@@ -1,8 +1,5 @@
 /* Makes the model, its optimizer, and the batches of a training. */
-#include "data/batch.h"
 #include "models/network.h"
-#include "optimize/optimize.h"
-#include "processes/processes.h"
 #include "train/training.h"
 
 enum qkv_status qkv_training_make_model(struct training *training, struct qkv_error *error)

@@ -9,14 +9,11 @@
 
 #include <cjson/cJSON.h>
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static bool ends_in(const char *text, const char *end)

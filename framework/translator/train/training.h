@@ -14,8 +14,6 @@
 
 #include "data/prepared.h"
 #include "metrics/links.h"
-#include "qkv/optimizer.h"
-#include "qkv/run.h"
 #include "qkv/trainer.h"
 #include "run/checkpoints.h"
 #include "train/overfitting.h"

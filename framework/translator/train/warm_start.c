@@ -7,7 +7,6 @@
 #include "train/training.h"
 
 #include <errno.h>
-#include <sys/stat.h>
 
 /* Keys that decide into which tokens a text is split: if the vocabulary of the old run is used, both configs must have the same
  * values. */
