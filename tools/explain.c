@@ -40,16 +40,12 @@ static int read_options(struct request *r, bool run)
 static enum qkv_status write_walks(struct request *r, struct qkv_explanation *walks, int count,
                                    struct qkv_arena *arena, struct qkv_error *error)
 {
-    char *bytes;
-    size_t size;
     int head = r->selected_head;
     for (int i = count - 1; head != QKV_ATTENTION_EACH && i >= 0; i--) {
         if (qkv_explanation_select_head(&walks[i], head, arena, error)) return QKV_INVALID;
         head = walks[i].first_head;
     }
-    if (qkv_explanation_render(walks, count, r->output.format, &r->output.style, &bytes, &size, error))
-        return QKV_INVALID;
-    return output_write(&r->output, bytes, size, error);
+    return output_explanations(&r->output, walks, count, error);
 }
 
 /* ---- a scene ---- */

@@ -1,4 +1,6 @@
 /* Attention maps of a model, compared with the same attention built from composable ops. */
+#include "core/text.h"
+#include "data/corpus.h"
 #include "report/alignment_score.h"
 #include "report/attribution.h"
 
@@ -455,15 +457,27 @@ Test(attribution, each_method_fills_rows_that_sum_to_1)
 
 Test(attribution, the_lens_ends_in_the_prediction)
 {
+    static const char *const WORDS[] = {"y", "x", "z"}; /* by TARGET_IDS */
+    struct qkv_types types RELEASED(qkv_types_release) = {0};
+    const struct qkv_types *texts[] = {&types};
+    struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release) = {0};
+    struct qkv_attention_pair pair = WITH_PROBABILITIES;
     struct qkv_attention_report report;
-    struct lens lens;
+    struct qkv_explanation lens;
     struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
-    expect_done(qkv_lens_look(subject.collector, &WITH_PROBABILITIES, 2, &report, &lens, &error));
-    cr_assert(lens.layers == 1 && lens.steps == T);
+    for (int i = 0; i < 3; i++) qkv_types_add(&types, WORDS[i], 9 - i);
+    expect_done(qkv_vocabulary_build(&vocabulary, 1, texts, 0, 1, &error));
+    pair.vocabulary = &vocabulary;
+    expect_done(qkv_lens(subject.collector, &pair, &report, &lens, &error));
+    cr_assert_eq(lens.step_count, T);
     for (int t = 0; t < T; t++) {
-        cr_expect_float_eq(lens.probability[t], report.next_probability[t], 1e-14);
-        cr_expect_geq(lens.best_probability[2 * t], lens.best_probability[2 * t + 1]);
-        cr_expect_geq(lens.best_probability[2 * t], lens.probability[t]);
+        const struct qkv_step *step = &lens.steps[t];
+        cr_expect_float_eq(step->values[0], report.next_probability[t], 1e-14);
+        cr_assert(step->rows == 1 && step->columns >= 3 && step->columns <= 4);
+        for (int c = 0; c < step->columns; c++)
+            cr_expect(!c == !strcmp(step->column_names[c], report.target_output[t])); /* each only once */
+        for (int64_t c = 1; c + 1 < step->columns; c++)
+            cr_expect_geq(step->values[c], step->values[c + 1]); /* the most probable first */
     }
 }
 

@@ -370,11 +370,17 @@ Test(attention, attribute_looks_into_layers)
     const cJSON *lens = json_by("qkv attribute run 'one two three' --lens -f json"),
                 *maps = attribution_of("");
     int steps = json_size(maps, "target_output");
-    cr_assert(json_size(lens, "layers") == 1 && json_size(lens, "layers.0") == steps);
-    for (int t = 0; t < steps; t++)
-        cr_expect_float_eq(json_number(lens, format("layers.0.%d.probability", t)),
-                           json_number(maps, format("next_probability.%d", t)), 1e-6);
-    cr_expect(strstr(run_ok("qkv attribute run 'one two three' --lens -q"), "layer 1"));
+    cr_assert_eq(json_size(lens, "walks.0.steps"), steps);
+    for (int t = 0; t < steps; t++) {
+        const cJSON *step = json_at(lens, format("walks.0.steps.%d", t)), *values = json_at(step, "values");
+        cr_assert(json_size(step, "values") == 1 &&
+                  json_size(step, "columns") == json_size(step, "values.0"));
+        cr_expect_str_eq(json_text(step, "columns.0"), json_text(maps, format("target_output.%d", t)));
+        cr_expect_float_eq(json_cell(values, 0, 0), json_number(maps, format("next_probability.%d", t)),
+                           1e-6);
+    }
+    cr_expect(strstr(run_ok("qkv attribute run 'one two three' --lens -q"), "rows: layers, columns: tokens"));
+    run_ok("qkv attribute run 'one two three' --lens -o lens.csv && grep -q token_1,,0,,0, lens.csv");
     const char *text = run_ok("qkv attribute run 'one two three' -t 'uno dos tres' --word dos --patch-from "
                               "'one one three'");
     cr_expect(strstr(text, "The probability of dos as token 2 is"), "%s", text);
@@ -383,16 +389,25 @@ Test(attention, attribute_looks_into_layers)
     const cJSON *by_number =
         json_by("qkv attribute run 'one two three' --word 2 --patch-from 'one one three' -f json");
     cr_expect_eq(json_size(by_number, "walks.0.steps"), 5);
+    /* A line that cannot be patched ends the command, as any bad line does, and is named. */
+    const struct outcome ended = run("printf 'one two three\\ntwo one\\nthree two one\\n' | "
+                                     "qkv attribute run - --patch-from 'one one three' -q");
+    cr_expect_eq(ended.exit_code, 2);
+    cr_expect(strstr(ended.output, "one two three") && !strstr(ended.output, "three two one"));
+    cr_expect(shows(ended.error, "<stdin>:2: the other sentence has 3 tokens"), "%s", ended.error);
 }
 
-/* The row of a method. */
-static const cJSON *method_of(const cJSON *table, const char *name)
+/* The number in the row of a method, in this column of the table. */
+static double score_of(const cJSON *table, const char *method, const char *score)
 {
-    for (int i = 0; i < json_size(table, "methods"); i++)
-        if (!strcmp(json_text(table, format("methods.%d.name", i)), name))
-            return json_at(table, format("methods.%d", i));
-    cr_assert_fail("no method %s", name);
-    return NULL;
+    const cJSON *step = json_at(table, "walks.0.steps.0");
+    for (int r = 0; r < json_size(step, "rows"); r++)
+        for (int c = 0; c < json_size(step, "columns"); c++)
+            if (!strcmp(json_text(step, format("rows.%d", r)), method) &&
+                !strcmp(json_text(step, format("columns.%d", c)), score))
+                return json_cell(json_at(step, "values"), r, c);
+    cr_assert_fail("no %s of %s", score, method);
+    return 0;
 }
 
 Test(attention, attribute_compares_methods)
@@ -401,7 +416,7 @@ Test(attention, attribute_compares_methods)
     write_text(".", "gold", "0-0 1-1 2-2\n0-0 1-1\n");
     const cJSON *table = json_by("qkv attribute run --compare pairs.tsv --links gold --seed run -f json"),
                 *scores = json_by("qkv evaluate run pairs.tsv --links gold --json --no-translation");
-    cr_assert_eq(json_size(table, "methods"), 9);
+    cr_assert_eq(json_size(table, "walks.0.steps.0.rows"), 9);
     /* Links by the mean of all heads are those of qkv evaluate. */
     bool found = false;
     for (int i = 0; i < json_size(scores, "alignment.results"); i++) {
@@ -410,13 +425,12 @@ Test(attention, attribute_compares_methods)
             !cJSON_IsString(json_at(one, "head")))
             continue;
         found = true;
-        cr_expect_float_eq(json_number(method_of(table, "attention"), "alignment_error"),
-                           json_number(one, "aer"), 1e-12);
+        cr_expect_float_eq(score_of(table, "attention", "alignment_error"), json_number(one, "aer"), 1e-12);
     }
     cr_assert(found);
     /* A run agrees with itself, chance does not. */
-    cr_expect_eq(json_number(method_of(table, "gradient"), "agreement"), 1);
-    cr_expect_lt(json_number(method_of(table, "random"), "agreement"), 1);
+    cr_expect_eq(score_of(table, "gradient", "agreement"), 1);
+    cr_expect_lt(score_of(table, "random", "agreement"), 1);
     /* Of one source word, every rationale is the word. */
     write_text(".", "one.tsv", "one\tuno\n");
     const cJSON *single = json_by("qkv attribute run --compare one.tsv -f json"),
@@ -425,8 +439,8 @@ Test(attention, attribute_compares_methods)
     for (int t = 0; t < 2; t++)
         expected += json_number(fall, format("next_probability.%d", t)) *
                     (1 - exp(-json_cell(json_at(fall, "maps.0.weights"), t, 0))) / 2;
-    cr_expect_float_eq(json_number(method_of(single, "norms"), "comprehensiveness"), expected, 1e-6);
-    cr_expect_float_eq(json_number(method_of(single, "norms"), "sufficiency"), 0, 1e-6);
+    cr_expect_float_eq(score_of(single, "norms", "comprehensiveness"), expected, 1e-6);
+    cr_expect_float_eq(score_of(single, "norms", "sufficiency"), 0, 1e-6);
     const char *text = run_ok("qkv attribute run --compare pairs.tsv --limit 1 -q");
     cr_expect(strstr(text, "1 sentence pairs") && !strstr(text, "agreement"), "%s", text);
 }
@@ -442,12 +456,12 @@ Test(attention, attribute_refuses)
         {"--versus random -f json", "--versus is for formats that people look at"},
         {"-m gradient --precision int8", "int8"},
         {"--lens --patch-from 'two one'", "give one of them"},
-        {"--lens -f svg", "--lens is written as text or json"},
+        {"--lens -f svg", "--lens, --patch-from and --compare are written as text, json"},
         {"--word dos", "--word is for --patch-from"},
         {"--patch-from 'two one'", "the other sentence has 2 tokens, but the sentence has 3"},
         {"--patch-from 'two one two' --word none", "must be a token of the output"},
         {"--patch-from 'two one two' --word 2nd", "must be a token of the output"},
-        {"--patch-from 'two one two' -o p.svg", "--patch-from is written as text, json"},
+        {"--patch-from 'two one two' -o p.svg", "not as svg"},
         {"-m erasure --steps 7", "--steps is for --method integrated"},
         {"-m rollout --without cross.1.1", "follows where heads look"},
     };

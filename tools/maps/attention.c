@@ -150,15 +150,12 @@ static enum qkv_status show(struct viewer *v, struct output *output, struct qkv_
 {
     output->number = v->pair.number;
     struct qkv_attention_report report, selected;
-    char *bytes;
-    size_t size;
     enum qkv_status status = collect(v, v->collector, v->selection.kinds, &report, error);
     if (status) return status;
     if (select_wanted(v, &report, &selected, error) ||
-        (pair_options.versus && add_untrained(v, &selected, error)) ||
-        qkv_attention_render(&selected, output->format, &output->style, &bytes, &size, error))
+        (pair_options.versus && add_untrained(v, &selected, error)))
         return QKV_INVALID;
-    return output_write(output, bytes, size, error);
+    return output_maps(output, &selected, error);
 }
 
 static void close_viewer(struct viewer *v)

@@ -5,12 +5,8 @@
 #include "text_notes.h"
 #include "trust.h"
 
-#include "data/tokenizer.h"
-#include "draw/text.h"
 #include "qkv/attention_map.h"
 #include "report/attribution.h"
-#include "report/explanation.h"
-#include "report/json_text.h"
 
 /* The options as they are given. */
 static struct sentence_pair_options pair_options;
@@ -64,89 +60,6 @@ static enum qkv_status add_untrained(struct attributor *a, struct qkv_attention_
     return QKV_OK;
 }
 
-/* ---- the logit lens ---- */
-
-enum { TOP = 3 }; /* words that are shown of each layer */
-
-static const char *best_token(struct attributor *a, const struct lens *seen, int64_t at)
-{
-    const char *token = qkv_vocabulary_token(&a->pair.run.target, seen->best[at]);
-    return required((void *)qkv_token_shown(token, &a->pair.arena));
-}
-
-static const char *shown(struct attributor *a, const char *token)
-{
-    return required((void *)qkv_display_line(&a->pair.arena, token));
-}
-
-static void write_lens_text(struct attributor *a, const struct qkv_attention_report *report,
-                            const struct lens *seen, struct bytes *out)
-{
-    qkv_bytes_format(
-        out,
-        "%s\n\nwhat each layer of the decoder would predict: the probability of the word that is "
-        "there, and the most probable words\n",
-        sentence_pair_title(&a->pair));
-    for (int64_t t = 0; t < seen->steps; t++) {
-        qkv_bytes_text(out, "\n");
-        qkv_bytes_text(out, shown(a, report->target_output[t]));
-        qkv_bytes_text(out, "\n");
-        for (int64_t l = 0; l < seen->layers; l++) {
-            qkv_bytes_format(out, "  layer %lld  %.4f ", (long long)l + 1,
-                             seen->probability[l * seen->steps + t]);
-            for (int64_t i = (l * seen->steps + t) * TOP, end = i + TOP; i < end; i++) {
-                qkv_bytes_text(out, "  ");
-                qkv_bytes_text(out, shown(a, best_token(a, seen, i)));
-                qkv_bytes_format(out, " %.2f", seen->best_probability[i]);
-            }
-            qkv_bytes_text(out, "\n");
-        }
-    }
-}
-
-static void write_lens_json(struct attributor *a, const struct qkv_attention_report *report,
-                            const struct lens *seen, struct bytes *out)
-{
-    cJSON *object = cJSON_CreateObject();
-    JSON_TEXTS(object, {"format", "qkv lens 1"}, {"model", a->pair.run.config.name},
-               {"title", sentence_pair_title(&a->pair)});
-    cJSON *all = cJSON_AddArrayToObject(object, "layers");
-    for (int64_t l = 0; l < seen->layers; l++) {
-        cJSON *of_layer = cJSON_CreateArray();
-        cJSON_AddItemToArray(all, of_layer);
-        for (int64_t t = 0; t < seen->steps; t++) {
-            cJSON *step = cJSON_CreateObject();
-            JSON_TEXTS(step, {"token", report->target_output[t]});
-            JSON_NUMBERS(step, {"probability", seen->probability[l * seen->steps + t]});
-            cJSON *best = cJSON_AddArrayToObject(step, "best");
-            for (int64_t i = (l * seen->steps + t) * TOP, end = i + TOP; i < end; i++) {
-                cJSON *one = cJSON_CreateObject();
-                JSON_TEXTS(one, {"token", best_token(a, seen, i)});
-                JSON_NUMBERS(one, {"probability", seen->best_probability[i]});
-                cJSON_AddItemToArray(best, one);
-            }
-            cJSON_AddItemToArray(of_layer, step);
-        }
-    }
-    qkv_json_append(out, object);
-    qkv_bytes_text(out, "\n");
-    cJSON_Delete(object);
-}
-
-static enum qkv_status show_lens(struct attributor *a, struct output *output, struct qkv_error *error)
-{
-    struct qkv_attention_report report;
-    struct lens seen;
-    struct bytes out = {0};
-    if (qkv_lens_look(a->collector[0], &a->pair.pair, TOP, &report, &seen, error)) return QKV_INVALID;
-    if (output->format->use == QKV_FORMAT_TERMINAL)
-        write_lens_text(a, &report, &seen, &out);
-    else
-        write_lens_json(a, &report, &seen, &out);
-    required(out.failed ? NULL : out.data);
-    return output_write(output, out.data, out.size, error);
-}
-
 /* ---- patching ---- */
 
 /* Sets *step to the step that predicts --word: its first place in the target, or that number. */
@@ -163,30 +76,22 @@ static enum qkv_status find_step(const struct attributor *a, int64_t *step, stru
                          word, (long long)length);
 }
 
-static enum qkv_status show_patches(struct attributor *a, struct output *output, struct qkv_error *error)
+static enum qkv_status patch(struct attributor *a, bool quiet, struct qkv_attention_report *report,
+                             struct qkv_explanation *explanation, struct qkv_error *error)
 {
     const struct qkv_run *run = &a->pair.run;
     bool is_target = !run->sides.has_source;
     struct qkv_attention_pair other = a->pair.pair;
     struct qkv_sentence sentence = {0};
-    struct qkv_attention_report report;
-    struct qkv_explanation explanation;
-    char *bytes;
-    size_t size;
     int64_t step;
     enum qkv_status status = find_step(a, &step, error);
     if (!status)
         status = qkv_user_sentence_encode(&sentence, run, is_target, "--patch-from", patch_from, error);
-    if (!status && !output->quiet) warn_of_unknown_words("--patch-from", &sentence, run, is_target, NULL);
+    if (!status && !quiet) warn_of_unknown_words("--patch-from", &sentence, run, is_target, NULL);
     *(is_target ? &other.target : &other.source) = (struct qkv_ids){sentence.tokens.count, sentence.ids};
-    if (!status)
-        status = qkv_patch(a->collector[0], &a->pair.pair, &other, step, &report, &explanation, error);
-    explanation.title = sentence_pair_title(&a->pair);
-    if (!status)
-        status =
-            qkv_explanation_render(&explanation, 1, output->format, &output->style, &bytes, &size, error);
+    if (!status) status = qkv_patch(a->collector[0], &a->pair.pair, &other, step, report, explanation, error);
     qkv_sentence_release(&sentence);
-    return status ? status : output_write(output, bytes, size, error);
+    return status;
 }
 
 /* ---- all ---- */
@@ -194,23 +99,25 @@ static enum qkv_status show_patches(struct attributor *a, struct output *output,
 static enum qkv_status show(struct attributor *a, struct output *output, struct qkv_error *error)
 {
     struct qkv_attention_report report;
-    char *bytes;
-    size_t size;
+    struct qkv_explanation explanation;
     output->number = a->pair.number;
     a->pair.pair.vocabulary = &a->pair.run.target;
     if (!a->collector[0]) a->collector[0] = qkv_attention_collector_new(a->pair.run.model, error);
     if (!a->collector[0]) return QKV_INVALID;
-    if (lens) return show_lens(a, output, error);
-    if (patch_from) return show_patches(a, output, error);
+    if (lens || patch_from) {
+        if (lens ? qkv_lens(a->collector[0], &a->pair.pair, &report, &explanation, error)
+                 : patch(a, output->quiet, &report, &explanation, error))
+            return QKV_INVALID;
+        explanation.title = sentence_pair_title(&a->pair);
+        return output_explanations(output, &explanation, 1, error);
+    }
     enum qkv_status status = attribute(a, false, &report, error);
     if (!status && pair_options.versus) status = add_untrained(a, &report, error);
     if (status) return status;
     report.model = a->pair.run.config.name;
     report.precision = narrow_precision(a->pair.run.model);
     report.title = sentence_pair_title(&a->pair);
-    if (qkv_attention_render(&report, output->format, &output->style, &bytes, &size, error))
-        return QKV_INVALID;
-    return output_write(output, bytes, size, error);
+    return output_maps(output, &report, error);
 }
 
 static void close_attributor(struct attributor *a)
@@ -247,13 +154,10 @@ static int read_options(struct attributor *a, const struct output *output)
     if (word && !patch_from) return print_error("--word is for --patch-from");
     if ((lens || patch_from) && (pair_options.versus || words))
         return print_error("--versus and --words are for attribution, not for --lens and --patch-from");
-    if ((lens || trust.path) && output->format->use != QKV_FORMAT_TERMINAL &&
-        strcmp(output->format->name, "json") != 0)
-        return print_error("%s is written as text or json, not as %s", lens ? "--lens" : "--compare",
-                           output->format->name);
-    if (patch_from && is_image(output->format))
-        return print_error("--patch-from is written as text, json, csv, npz or html, not as %s",
-                           output->format->name);
+    if ((lens || patch_from || trust.path) && is_image(output->format))
+        return print_error(
+            "--lens, --patch-from and --compare are written as text, json, csv, npz or html, not as %s",
+            output->format->name);
     if (pair_options.versus && output->format->use == QKV_FORMAT_DATA)
         return print_error("--versus is for formats that people look at, but %s is for programs",
                            output->format->name);
@@ -279,6 +183,10 @@ static int run_attribute(int operands, char **operand)
     for (bool found = !trust.path; !status && found;) {
         status = sentence_pair_next(&a.pair, operand[1], &found, &error);
         if (!status && found) status = show(&a, &output, &error);
+        if (status && found && a.pair.number && strncmp(error.message, "<stdin>", 7) != 0) {
+            const struct qkv_error inner = error;
+            qkv_error_set(&error, "<stdin>:%lld: %s", (long long)a.pair.number, inner.message);
+        }
     }
     close_attributor(&a);
     return conclude(status, &error);
@@ -300,11 +208,12 @@ const struct command command_attribute = {
         "is of a word that made the prediction less likely. Formats for programs have the numbers "
         "themselves. docs/attribution.md has definitions, and measures which methods are to be trusted.\n\n"
         "--lens shows instead what the output layer would predict from the state after each layer of the "
-        "decoder (text, json). --patch-from shows instead how the probability of one word of the output "
-        "changes when the output of one head, or the state of one word after one layer, is that of another "
-        "sentence with as many tokens. --compare makes a table of all methods, on sentence pairs: how well "
-        "the strongest source words agree with gold links, how far the probability falls when they are "
-        "erased (comprehensiveness) and when all others are (sufficiency), and whether runs agree.\n",
+        "decoder. --patch-from shows instead how the probability of one word of the output changes when the "
+        "output of one head, or the state of one word after one layer, is that of another sentence; a line "
+        "of standard input that has not as many tokens ends the command, as any bad line does. --compare "
+        "makes a table of all methods, on sentence pairs: how well the strongest source words agree with "
+        "gold links, how far the probability falls when they are erased (comprehensiveness) and when all "
+        "others are (sufficiency), and whether runs agree.\n",
     .examples = "  qkv attribute runs/toy_en_es \"the cat is sleeping\"\n"
                 "  qkv attribute runs/toy_en_es \"the cat is sleeping\" -m integrated -o cat.svg\n"
                 "  qkv attribute runs/toy_en_es \"the cat is sleeping\" -t \"el perro duerme\"\n"
@@ -334,8 +243,8 @@ const struct command command_attribute = {
          "replace heads and states by those of this sentence"},
         {"word", 0, "WORD", OPTION_TEXT, &word,
          "--patch-from: the token of the output, or its number (default: 1)"},
-        {"compare", 0, "TSV", OPTION_TEXT, &trust.path,
-         "compare all methods on these sentence pairs (text, json)", .completes = VALUE_FILE},
+        {"compare", 0, "TSV", OPTION_TEXT, &trust.path, "compare all methods on these sentence pairs",
+         .completes = VALUE_FILE},
         COMMAND_OPTIONS_LINKS(&links_options, "--compare: measure alignment errors"),
         {"seed", 0, "RUN", OPTION_LIST, &trust.seeds,
          "--compare: a run of the same config with another seed, for agreement; may be repeated",

@@ -123,6 +123,26 @@ enum qkv_status output_write(struct output *output, char *bytes, size_t size, st
     return status;
 }
 
+enum qkv_status output_maps(struct output *output, const struct qkv_attention_report *report,
+                            struct qkv_error *error)
+{
+    char *bytes;
+    size_t size;
+    enum qkv_status status =
+        qkv_attention_render(report, output->format, &output->style, &bytes, &size, error);
+    return status ? status : output_write(output, bytes, size, error);
+}
+
+enum qkv_status output_explanations(struct output *output, const struct qkv_explanation *explanations,
+                                    int count, struct qkv_error *error)
+{
+    char *bytes;
+    size_t size;
+    enum qkv_status status =
+        qkv_explanation_render(explanations, count, output->format, &output->style, &bytes, &size, error);
+    return status ? status : output_write(output, bytes, size, error);
+}
+
 /* ---- the maps of one sentence, in the terminal ---- */
 
 const char *attention_title(const struct qkv_model *model, const char *source, const char *target,
@@ -145,8 +165,6 @@ static enum qkv_status print_maps(struct qkv_attention_collector *collector,
     static const struct output_options as_text = {0};
     struct output output;
     struct qkv_attention_report report, selected;
-    char *bytes;
-    size_t size;
     if (output_read(&output, &as_text) ||
         qkv_attention_collect(collector, 1, &drawn->pair, cross, &report, error) ||
         qkv_attention_select(&report, cross, QKV_ATTENTION_EACH, QKV_ATTENTION_MEAN, arena, &selected,
@@ -154,9 +172,7 @@ static enum qkv_status print_maps(struct qkv_attention_collector *collector,
         qkv_attention_merge_words(&selected, drawn->words, arena, &selected, error))
         return QKV_INVALID;
     selected.title = title;
-    if (qkv_attention_render(&selected, output.format, &output.style, &bytes, &size, error))
-        return QKV_INVALID;
-    return output_write(&output, bytes, size, error);
+    return output_maps(&output, &selected, error);
 }
 
 enum qkv_status print_cross_attention(const struct qkv_run *run, const struct cross_attention *drawn,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "command.h"
+#include "report/steps.h"
 
 /* The options as they are given; all zero at first. */
 struct output_options {
@@ -48,6 +49,12 @@ int output_read(struct output *output, const struct output_options *options);
  * standard output, text is separated by empty lines, each JSON object is one line, and other formats are refused. A failed
  * write to standard output is reported when the program ends. */
 enum qkv_status output_write(struct output *output, char *bytes, size_t size, struct qkv_error *error);
+
+/* Renders maps, or `count` explanations side by side, and writes them. */
+enum qkv_status output_maps(struct output *output, const struct qkv_attention_report *report,
+                            struct qkv_error *error);
+enum qkv_status output_explanations(struct output *output, const struct qkv_explanation *explanations,
+                                    int count, struct qkv_error *error);
 
 /* ---- the maps of one sentence, in the terminal ---- */
 

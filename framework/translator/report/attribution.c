@@ -292,9 +292,7 @@ static double *zero_values(struct attribution *a, enum qkv_attention_kind kind, 
     for (a->first = 0; a->first < keys && distance; a->first += a->copies - 1) {
         a->copies = qkv_copies_at_once(a, keys - a->first, 8192) + 1;
         if (qkv_copies_pass(a)) return NULL;
-        const struct qkv_part *part = a->collector->trace.first;
-        while (part && (part->role != QKV_PART_HIDDEN || part->stack != stack || part->layer != layer))
-            part = part->next;
+        const struct qkv_part *part = qkv_copies_state(a, stack, layer);
         for (int64_t i = 0; part && i < rows * (a->copies - 1); i++) {
             int64_t row = i % rows, copy = 1 + i / rows, key = a->first + copy - 1;
             if (kind == QKV_ATTENTION_DECODER && key > row) continue;

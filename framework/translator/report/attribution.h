@@ -37,6 +37,9 @@ struct attribution {
 /* Begins: collects maps of these kinds (as in qkv_attention_collect) into the report, and counts the tokens of the pair. */
 enum qkv_status qkv_copies_begin(struct attribution *a, unsigned kinds);
 
+/* The state after a layer (from 1) of a stack in the last pass; NULL: it is not recorded. */
+const struct qkv_part *qkv_copies_state(const struct attribution *a, enum qkv_stack_id stack, int64_t layer);
+
 /* Passes the copies. */
 enum qkv_status qkv_copies_pass(struct attribution *a);
 
@@ -67,19 +70,12 @@ enum qkv_status qkv_copies_without(struct attribution *a, int64_t count, const b
 /* ---- states of layers (states.c) ---- */
 
 /* The logit lens (nostalgebraist 2020): what the output layer, and the norm before it, make of the state after each layer of the
- * decoder. All arrays are in the arena of the collector. */
-struct lens {
-    int64_t layers, steps, top;
-    const double *probability;      /* [layers, steps]: of the token that is there */
-    const int32_t *best;            /* [layers, steps, top]: the most probable tokens */
-    const double *best_probability; /* [layers, steps, top] */
-};
-
-/* Also fills the report with the tokens. Fails for a network that does not record the states of its decoder. */
-enum qkv_status qkv_lens_look(struct qkv_attention_collector *collector,
-                              const struct qkv_attention_pair *pair, int64_t top,
-                              struct qkv_attention_report *report, struct lens *lens,
-                              struct qkv_error *error);
+ * decoder. Makes a matrix for each step [layers, tokens] of probabilities: of the token that is there, and of the most probable
+ * ones after each layer, which pair->vocabulary names. Also fills the report with the tokens. Fails for a network that does not
+ * record the states of its decoder. The explanation is in the arena of the collector. */
+enum qkv_status qkv_lens(struct qkv_attention_collector *collector, const struct qkv_attention_pair *pair,
+                         struct qkv_attention_report *report, struct qkv_explanation *explanation,
+                         struct qkv_error *error);
 
 /* Activation patching (Meng et al. 2022; Wang et al. 2023): what the pass over `other`, which must have as many tokens on each
  * side, computes for one head, or for one token after one layer, replaces the same in the pass over the pair. Makes a matrix for
@@ -89,37 +85,6 @@ enum qkv_status qkv_patch(struct qkv_attention_collector *collector, const struc
                           const struct qkv_attention_pair *other, int64_t step,
                           struct qkv_attention_report *report, struct qkv_explanation *explanation,
                           struct qkv_error *error);
-
-/* ---- which methods are to be trusted (attribution_scores.c) ---- */
-
-/* Sums over sentence pairs. */
-struct attribution_score {
-    struct qkv_alignment_result
-        links;      /* from each target word to the source word with the largest contribution */
-    int64_t tokens; /* predicted; the following are sums over them */
-    /* By how much the probability of the token falls without its rationale, and with it alone (DeYoung et al. 2020): the means
-     * of rationales of 10, 20 and 50 % of the source words, which have the largest contributions */
-    double comprehensiveness, sufficiency;
-    double agreement; /* 1 if the other models have the same source word with the largest contribution */
-};
-
-struct attribution_comparison {
-    struct attribution_score
-        scores[QKV_ATTRIBUTION_METHODS + 1]; /* the last one is of random contributions */
-    int64_t pairs;
-    struct qkv_attention_collector *const *others; /* [other_count]: of models with the same vocabularies */
-    int64_t other_count;
-};
-
-/* The name of a score; NULL: there is none. */
-const char *qkv_attribution_compared(int64_t index);
-
-/* Adds a pair. gold: its links, or NULL. Fails as qkv_attribute does, and for links that do not fit the words. */
-enum qkv_status qkv_attribution_compare(struct attribution_comparison *comparison,
-                                        struct qkv_attention_collector *collector,
-                                        const struct qkv_attention_pair *pair,
-                                        struct qkv_attention_words words, const struct qkv_alignment *gold,
-                                        struct qkv_arena *arena, struct qkv_error *error);
 
 /* ---- rollout and flow (flow.c) ---- */
 

@@ -47,6 +47,14 @@ void qkv_copies_move(const struct attribution *a, const struct qkv_part *part, i
     }
 }
 
+const struct qkv_part *qkv_copies_state(const struct attribution *a, enum qkv_stack_id stack, int64_t layer)
+{
+    const struct qkv_part *part = a->collector->trace.first;
+    while (part && (part->role != QKV_PART_HIDDEN || part->stack != stack || part->layer != layer))
+        part = part->next;
+    return part;
+}
+
 enum qkv_status qkv_copies_pass(struct attribution *a)
 {
     struct qkv_attention_pair *pairs = qkv_arena_array(a->arena, a->copies, sizeof *pairs);

@@ -3,76 +3,113 @@
 
 #include "core/memory.h"
 #include "core/numbers.h"
+#include "data/tokenizer.h"
 #include "models/network.h"
 #include "qkv/layers.h"
-
-/* The part with this role of a layer of a stack; NULL: there is none. */
-static const struct qkv_part *find_part(const struct qkv_trace *trace, enum qkv_part_role role,
-                                        enum qkv_stack_id stack, int64_t layer)
-{
-    const struct qkv_part *part = trace->first;
-    while (part && (part->role != role || part->stack != stack || part->layer != layer)) part = part->next;
-    return part;
-}
 
 /* Layers of a stack whose states are recorded in the last pass. */
 static int64_t layers_of(const struct attribution *a, enum qkv_stack_id stack)
 {
     int64_t layers = 0;
-    while (find_part(&a->collector->trace, QKV_PART_HIDDEN, stack, layers + 1)) layers++;
+    while (qkv_copies_state(a, stack, layers + 1)) layers++;
     return layers;
+}
+
+/* Begins an explanation that has at most `count` matrices. about NULL: memory is out. */
+static enum qkv_status explain(struct attribution *a, const char *about, int64_t count,
+                               struct qkv_explanation *explanation)
+{
+    *explanation =
+        (struct qkv_explanation){.about = about,
+                                 .kind = a->sources ? QKV_ATTENTION_CROSS : QKV_ATTENTION_DECODER,
+                                 .first_head = 1,
+                                 .heads = 1,
+                                 .layer_heads = 1,
+                                 .steps = qkv_arena_zeros(a->arena, count, sizeof(struct qkv_step))};
+    return about && explanation->steps ? QKV_OK : qkv_no_memory(a->error);
+}
+
+/* Adds a matrix to an explanation. */
+static enum qkv_status add_matrix(struct attribution *a, struct qkv_explanation *explanation,
+                                  const struct qkv_step *matrix)
+{
+    ((struct qkv_step *)explanation->steps)[explanation->step_count++] = *matrix;
+    return a->arena->failed ? qkv_no_memory(a->error) : QKV_OK;
 }
 
 /* ---- the logit lens ---- */
 
-/* Reads what the output layer makes of the states after each layer. */
-static enum qkv_status read_layers(struct attribution *a, struct lens *lens)
+enum { TOP = 3 }; /* tokens that are shown for being the most probable ones after a layer */
+
+/* Adds the matrix of a step. after, best: [layers], the probabilities of all tokens, and which are the largest. */
+static enum qkv_status add_lens(struct attribution *a, int64_t step, int64_t layers,
+                                struct qkv_tensor *const *after, struct qkv_tensor *const *best,
+                                struct qkv_explanation *explanation)
 {
-    const struct qkv_model *model = a->collector->model;
-    struct qkv_graph *graph = a->collector->graph;
-    const struct qkv_norm *norm = qkv_model_attention(model, QKV_ATTENTION_DECODER, lens->layers).last_norm;
-    const int64_t cells = lens->steps * lens->top, classes = model->target_size;
-    double *probability = qkv_arena_array(a->arena, lens->layers * lens->steps, sizeof *probability),
-           *of_best = qkv_arena_array(a->arena, lens->layers * cells, sizeof *of_best),
-           *indices = qkv_arena_array(a->arena, cells, sizeof *indices);
-    int32_t *best = qkv_arena_array(a->arena, lens->layers * cells, sizeof *best);
-    if (!probability || !of_best || !indices || !best) return qkv_no_memory(a->error);
-    for (int64_t l = 0; l < lens->layers; l++) {
-        struct qkv_tensor *state =
-            find_part(&a->collector->trace, QKV_PART_HIDDEN, QKV_STACK_DECODER, l + 1)->node;
-        if (norm) state = qkv_norm_apply(norm, graph, state);
-        struct qkv_tensor *all = qkv_softmax(graph, qkv_model_logits(model, graph, state)),
-                          *top = qkv_top_k(graph, all, lens->top),
-                          *which = qkv_top_k_indices(graph, all, lens->top);
-        if (qkv_graph_check(graph, a->error)) return QKV_INVALID;
-        qkv_forward(graph);
-        qkv_tensor_read(top, of_best + l * cells);
-        qkv_tensor_read(which, indices);
-        for (int64_t i = 0; i < cells; i++) best[l * cells + i] = (int32_t)indices[i];
-        for (int64_t t = 0; t < lens->steps; t++)
-            probability[l * lens->steps + t] =
-                qkv_dtype_get(model->parameters.dtype, qkv_tensor_value(all), t * classes + a->labels[t]);
+    const enum qkv_dtype dtype = a->collector->model->parameters.dtype;
+    const int64_t classes = a->collector->model->target_size, most = 1 + layers * TOP;
+    int32_t *ids = qkv_arena_array(a->arena, most, sizeof *ids);
+    const char **names = qkv_arena_array(a->arena, most, sizeof *names);
+    double *values = qkv_arena_array(a->arena, layers * most, sizeof *values);
+    int64_t count = 0;
+    if (!ids || !names || !values) return qkv_no_memory(a->error);
+    for (int64_t i = 0; i < most; i++) { /* the token itself, then those of each layer */
+        int32_t id = i ? (int32_t)qkv_dtype_get(dtype, qkv_tensor_value(best[(i - 1) / TOP]),
+                                                step * TOP + (i - 1) % TOP)
+                       : a->labels[step];
+        int64_t known = 0;
+        while (known < count && ids[known] != id) known++;
+        if (known < count) continue;
+        names[count] = i ? qkv_token_shown(qkv_vocabulary_token(a->pair->vocabulary, id), a->arena)
+                         : a->report->target_output[step];
+        ids[count++] = id;
     }
-    lens->probability = probability;
-    lens->best = best;
-    lens->best_probability = of_best;
-    return qkv_graph_check(graph, a->error);
+    for (int64_t i = 0; i < layers * count; i++)
+        values[i] = qkv_dtype_get(dtype, qkv_tensor_value(after[i / count]), step * classes + ids[i % count]);
+    return add_matrix(
+        a, explanation,
+        &(struct qkv_step){.name = qkv_arena_format(a->arena, "token_%lld", (long long)step + 1),
+                           .title = names[0],
+                           .formula = "rows: layers, columns: tokens",
+                           .rows = layers,
+                           .columns = count,
+                           .values = values,
+                           .column_names = names});
 }
 
-enum qkv_status qkv_lens_look(struct qkv_attention_collector *collector,
-                              const struct qkv_attention_pair *pair, int64_t top,
-                              struct qkv_attention_report *report, struct lens *lens, struct qkv_error *error)
+enum qkv_status qkv_lens(struct qkv_attention_collector *collector, const struct qkv_attention_pair *pair,
+                         struct qkv_attention_report *report, struct qkv_explanation *explanation,
+                         struct qkv_error *error)
 {
+    const struct qkv_model *model = collector->model;
+    struct qkv_graph *graph = collector->graph;
     struct attribution a = {.collector = collector, .pair = pair, .report = report, .error = error};
-    enum qkv_status status = qkv_copies_begin(&a, 0);
-    if (!status) status = qkv_copies_predict(&a);
-    if (!status) status = qkv_copies_pass(&a);
-    if (status) return status;
-    *lens = (struct lens){.layers = layers_of(&a, QKV_STACK_DECODER), .steps = a.steps, .top = top};
-    if (!lens->layers)
+    if (qkv_copies_begin(&a, 0) || qkv_copies_predict(&a) || qkv_copies_pass(&a)) return QKV_INVALID;
+    const int64_t layers = layers_of(&a, QKV_STACK_DECODER);
+    if (!layers)
         return qkv_error_set(error, "network %s: records no states after layers of its decoder",
-                             collector->model->interface->name);
-    return read_layers(&a, lens);
+                             model->interface->name);
+    const struct qkv_norm *norm = qkv_model_attention(model, QKV_ATTENTION_DECODER, layers).last_norm;
+    struct qkv_tensor **after = qkv_arena_array(a.arena, layers, sizeof *after),
+                      **best = qkv_arena_array(a.arena, layers, sizeof *best);
+    if (!after || !best) return qkv_no_memory(error);
+    for (int64_t l = 0; l < layers; l++) {
+        struct qkv_tensor *state = qkv_copies_state(&a, QKV_STACK_DECODER, l + 1)->node;
+        if (norm) state = qkv_norm_apply(norm, graph, state);
+        after[l] = qkv_softmax(graph, qkv_model_logits(model, graph, state));
+        best[l] = qkv_top_k_indices(graph, after[l], TOP);
+    }
+    if (qkv_graph_check(graph, error)) return QKV_INVALID;
+    qkv_forward(graph);
+    enum qkv_status status = qkv_graph_check(graph, error);
+    if (!status)
+        status = explain(&a,
+                         "What each layer of the decoder would predict: the probability of the token that is "
+                         "there, then those of the three most probable tokens after each layer.",
+                         a.steps, explanation);
+    for (int64_t t = 0; t < a.steps && !status; t++)
+        status = add_lens(&a, t, layers, after, best, explanation);
+    return status;
 }
 
 /* ---- patching ---- */
@@ -133,13 +170,12 @@ static enum qkv_status measure(struct attribution *a, const struct patch *patche
 }
 
 /* Adds the matrix of patches [rows, columns] to the explanation. column_names NULL: heads. */
-static enum qkv_status add_matrix(struct attribution *a, struct qkv_explanation *explanation,
-                                  const char *name, const struct patch *patches, int64_t rows,
-                                  int64_t columns, const char *const *column_names)
+static enum qkv_status add_patches(struct attribution *a, struct qkv_explanation *explanation,
+                                   const char *name, const struct patch *patches, int64_t rows,
+                                   int64_t columns, const char *const *column_names)
 {
     double *change = qkv_arena_array(a->arena, rows * columns, sizeof *change);
-    struct qkv_step *matrix = (struct qkv_step *)&explanation->steps[explanation->step_count++];
-    *matrix = (struct qkv_step){
+    const struct qkv_step matrix = {
         .name = qkv_arena_format(a->arena, "%s_%s", name, column_names ? "states" : "heads"),
         .title =
             qkv_arena_format(a->arena, column_names ? "states of the %s" : "heads of %s attention", name),
@@ -148,8 +184,7 @@ static enum qkv_status add_matrix(struct attribution *a, struct qkv_explanation 
         .columns = columns,
         .values = change,
         .column_names = column_names};
-    if (a->arena->failed) return qkv_no_memory(a->error);
-    return measure(a, patches, rows * columns, change);
+    return add_matrix(a, explanation, &matrix) ? QKV_INVALID : measure(a, patches, rows * columns, change);
 }
 
 /* Adds the matrix of the heads of a kind of attention, if the model has it. */
@@ -170,7 +205,7 @@ static enum qkv_status add_heads(struct attribution *a, enum qkv_attention_kind 
     }
     if (!count) return QKV_OK;
     int64_t layers = patches[count - 1].head.layer;
-    return add_matrix(a, explanation, qkv_attention_kind_name(kind), patches, layers, count / layers, NULL);
+    return add_patches(a, explanation, qkv_attention_kind_name(kind), patches, layers, count / layers, NULL);
 }
 
 /* Adds the matrix of the states of a stack, if it has layers. */
@@ -184,28 +219,8 @@ static enum qkv_status add_states(struct attribution *a, enum qkv_stack_id stack
     if (!layers) return QKV_OK;
     for (int64_t i = 0; i < layers * tokens; i++)
         patches[i] = (struct patch){.stack = stack, .layer = 1 + i / tokens, .token = i % tokens};
-    return add_matrix(a, explanation, is_encoder ? "encoder" : "decoder", patches, layers, tokens,
-                      is_encoder ? a->report->source : a->report->target_input);
-}
-
-/* Begins the explanation, after a pass over both pairs. */
-static enum qkv_status describe(struct attribution *a, double other, struct qkv_explanation *explanation)
-{
-    struct qkv_step *matrices = qkv_arena_zeros(a->arena, QKV_ATTENTION_KINDS + 2, sizeof *matrices);
-    *explanation = (struct qkv_explanation){
-        .about = qkv_arena_format(
-            a->arena,
-            "The probability of %s as token %lld is %.4f; with the other sentence it is %.4f. The cells: "
-            "by how much it changes when a head's output, or a token's state after a layer, is that of the "
-            "other sentence.",
-            a->report->target_output[a->step], (long long)a->step + 1,
-            qkv_scalar_exp(a->log_probability[a->step]), qkv_scalar_exp(other)),
-        .kind = a->sources ? QKV_ATTENTION_CROSS : QKV_ATTENTION_DECODER,
-        .first_head = 1,
-        .heads = 1,
-        .layer_heads = 1,
-        .steps = matrices};
-    return explanation->about && matrices ? QKV_OK : qkv_no_memory(a->error);
+    return add_patches(a, explanation, is_encoder ? "encoder" : "decoder", patches, layers, tokens,
+                       is_encoder ? a->report->source : a->report->target_input);
 }
 
 enum qkv_status qkv_patch(struct qkv_attention_collector *collector, const struct qkv_attention_pair *pair,
@@ -223,13 +238,19 @@ enum qkv_status qkv_patch(struct qkv_attention_collector *collector, const struc
             "the other sentence has %lld tokens, but the sentence has %lld: patching replaces "
             "token by token, and needs as many",
             (long long)of_other, (long long)tokens);
-    enum qkv_status status = qkv_copies_begin(&a, 0);
-    if (!status) status = qkv_copies_predict(&a);
-    double *values = status ? NULL : qkv_arena_array(a.arena, a.steps, sizeof *values);
-    if (status || !values) return status ? status : qkv_no_memory(error);
+    if (qkv_copies_begin(&a, 0) || qkv_copies_predict(&a)) return QKV_INVALID;
+    double *values = qkv_arena_array(a.arena, a.steps, sizeof *values);
+    if (!values) return qkv_no_memory(error);
     a.other = other;
-    if (qkv_copies_pass(&a) || qkv_copies_read(&a, values, NULL) || describe(&a, values[step], explanation))
-        return QKV_INVALID;
+    if (qkv_copies_pass(&a) || qkv_copies_read(&a, values, NULL)) return QKV_INVALID;
+    const char *about = qkv_arena_format(
+        a.arena,
+        "The probability of %s as token %lld is %.4f; with the other sentence it is %.4f. The cells: by how "
+        "much it changes when a head's output, or a token's state after a layer, is that of the other "
+        "sentence.",
+        report->target_output[step], (long long)step + 1, qkv_scalar_exp(a.log_probability[step]),
+        qkv_scalar_exp(values[step]));
+    enum qkv_status status = explain(&a, about, QKV_ATTENTION_KINDS + 2, explanation);
     for (int kind = 0; kind < QKV_ATTENTION_KINDS && !status; kind++)
         status = add_heads(&a, (enum qkv_attention_kind)kind, explanation);
     for (int stack = 0; stack < 2 && !status; stack++)

@@ -9,7 +9,7 @@
 enum {
     INDENT = 4,
     GAP = 3,                /* between matrices side by side */
-    MAX_LABEL = 14,         /* columns; longer labels are cut */
+    MAX_LABEL = 17,         /* columns; longer labels are cut */
     MAX_NUMBERED_ROWS = 12, /* shown of a matrix unless options.full is set */
     MAX_NAMED_ROWS = 24,    /* the same for rows with labels */
     MAX_HEADS = 6,          /* the same for heads */
