@@ -424,11 +424,16 @@ Test(attribution, each_method_fills_rows_that_sum_to_1)
     struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
     for (int m = QKV_ATTRIBUTION_ROLLOUT; m < QKV_ATTRIBUTION_METHODS; m++) {
         const struct qkv_attribution_options options = {.method = (enum qkv_attribution_method)m};
+        const bool nats =
+            m == QKV_ATTRIBUTION_GRADIENT || m == QKV_ATTRIBUTION_INTEGRATED || m == QKV_ATTRIBUTION_ERASURE;
         double sum[T] = {0};
         struct qkv_attention_report report;
         struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
         expect_done(qkv_attribute(subject.collector, &WITH_PROBABILITIES, &options, &report, &error));
+        const double first = report.maps[1].weights[0];
         expect_done(qkv_attribution_shares(&report, options.method, &arena, &error));
+        cr_assert_eq(report.maps[0].nats && report.maps[1].nats, nats);
+        if (nats) cr_expect_float_eq(report.maps[1].nats[0] * report.maps[1].weights[0], first, 1e-12);
         cr_assert_eq(report.map_count, 2);
         for (int64_t i = 0; i < T * S; i++) sum[i / S] += fabs(report.maps[0].weights[i]);
         for (int64_t i = 0; i < T * T; i++) sum[i / T] += fabs(report.maps[1].weights[i]);

@@ -347,6 +347,25 @@ Test(attention, attribute_has_maps_of_source_and_target_for_every_method)
                          json_size(report, is_decoder ? "target_input" : "source"));
         }
     }
+    /* A map that is not of heads has a name of its own. */
+    const cJSON *erased = attribution_of("");
+    cr_expect_str_eq(json_text(erased, "maps.1.name"), "erasure.target");
+    cr_expect(cJSON_IsNull(json_at(erased, "maps.0.layer")) &&
+              !cJSON_HasObjectItem(erased, "baseline_log_probability"));
+    run_ok("qkv attribute run 'one two three' -f csv | grep -q '^cross,,,0,'");
+    /* A row of integrated gradients is what log p rises by; with too few points, a note says that it is not. */
+    const cJSON *integrated = attribution_of("-m integrated");
+    for (int t = 0; t < json_size(integrated, "target_output"); t++) {
+        double sum = 0, rise = log(json_number(integrated, format("next_probability.%d", t))) -
+                               json_number(integrated, format("baseline_log_probability.%d", t));
+        for (int m = 0; m < 2; m++)
+            for (int c = 0; c < json_size(integrated, format("maps.%d.columns", m)); c++)
+                sum += json_cell(json_at(integrated, format("maps.%d.weights", m)), t, c);
+        cr_expect_float_eq(sum, rise, 1e-3 * fmax(1, fabs(rise)));
+    }
+    cr_expect(lacks(run("qkv attribute run 'one two three' -m integrated").error, "note:"));
+    cr_expect(shows(run("qkv attribute run 'one two three' -m integrated --steps 1").error,
+                    "note: contributions of integrated gradients miss the rise of log p by up to"));
     /* Attention is that of qkv attention. */
     const cJSON *mean = json_by("qkv attention run 'one two three' -f json --kind cross --mean --layer mean"),
                 *attribution = attribution_of("-m attention");
@@ -359,7 +378,8 @@ Test(attention, attribute_shows_shares_in_formats_for_people)
 {
     const char *text = run_ok("qkv attribute run 'one two three' -q");
     cr_expect(strstr(text, "contributions of the source"), "%s", text);
-    cr_expect(strstr(text, "share of the row, by erasure"), "%s", text);
+    cr_expect(strstr(text, "share of the row, by erasure") && strstr(text, "    nats"), "%s", text);
+    cr_expect(!strstr(run_ok("qkv attribute run 'one two three' -q -m flow"), "nats"));
     run_ok("qkv attribute run 'one two three' --versus random -m gradient -o a.html && grep -q 'random: ' "
            "a.html");
     run_ok("qkv attribute run 'one two three' -m integrated --steps 4 -o a.svg && grep -q '<svg' a.svg");

@@ -35,6 +35,11 @@ static enum qkv_status attribute(struct attributor *a, bool untrained, struct qk
 {
     enum qkv_status status =
         qkv_attribute(a->collector[untrained], &a->pair.pair, &a->options, report, error);
+    if (!status && report->missed > 1e-3 && !pair_options.quiet)
+        say(stderr,
+            "note: contributions of integrated gradients miss the rise of log p by up to %.2g %% of it (of 1 "
+            "nat, where it rises by less): more --steps come closer\n",
+            100 * report->missed);
     if (!status && words)
         status = qkv_attention_merge_words(report, a->pair.words, &a->pair.arena, report, error);
     return status || !shares ? status

@@ -57,7 +57,10 @@ void qkv_attention_map_name(const struct qkv_attention_map *map, char *text, siz
     char layer[16] = "mean", head[16] = "mean";
     if (map->layer) snprintf(layer, sizeof layer, "%d", map->layer);
     if (map->head) snprintf(head, sizeof head, "%d", map->head);
-    snprintf(text, size, "%s.%s.%s", qkv_attention_kind_name(map->kind), layer, head);
+    if (map->name)
+        snprintf(text, size, "%s", map->name);
+    else
+        snprintf(text, size, "%s.%s.%s", qkv_attention_kind_name(map->kind), layer, head);
 }
 
 /* ---- heads by name ---- */

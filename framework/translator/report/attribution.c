@@ -48,8 +48,8 @@ static void interpolate(const struct attribution *a, const struct qkv_part *part
 }
 
 /* Adds the gradient of a token's embedding, times the embedding (less that of <unk>, for integrated gradients), in each copy to
- * sums [copies, S + T]. */
-static enum qkv_status add_gradients(struct attribution *a, double *sums)
+ * the row of a step in sums [copies, T, S + T]. */
+static enum qkv_status add_gradients(struct attribution *a, int64_t step, double *sums)
 {
     const struct qkv_batch *batch = &a->collector->batch;
     const enum qkv_dtype dtype = a->collector->model->parameters.dtype;
@@ -63,7 +63,8 @@ static enum qkv_status add_gradients(struct attribution *a, double *sums)
         found = true;
         for (int64_t i = 0; i < a->copies * tokens; i++) {
             int64_t row = qkv_copies_first_row(a, of_source, i / tokens) + i % tokens;
-            double *sum = sums + i / tokens * a->columns + (of_source ? 0 : a->sources) + i % tokens;
+            double *sum = sums + (i / tokens * a->steps + step) * a->columns + (of_source ? 0 : a->sources) +
+                          i % tokens;
             for (int64_t d = 0; d < width; d++)
                 *sum += qkv_dtype_get(dtype, gradient, row * width + d) *
                         (qkv_copies_embedding(a, part->stack, ids[row], d) -
@@ -75,8 +76,8 @@ static enum qkv_status add_gradients(struct attribution *a, double *sums)
                                  a->collector->model->interface->name);
 }
 
-/* Passes the copies at their points: gradients times embeddings of each step, [T, copies, S + T], by a backward pass for each,
- * and log-probabilities [copies, T]. */
+/* Passes the copies at their points: gradients times embeddings, [copies, T, S + T], by a backward pass for each step, and
+ * log-probabilities [copies, T]. */
 static enum qkv_status differentiate(struct attribution *a, double *sums, double *log_probabilities)
 {
     const struct qkv_model *model = a->collector->model;
@@ -102,7 +103,7 @@ static enum qkv_status differentiate(struct attribution *a, double *sums, double
     for (int64_t t = 0; t < a->steps && !status; t++) {
         qkv_backward(graph, loss[t], NULL);
         status = qkv_graph_check(graph, a->error);
-        if (!status) status = add_gradients(a, sums + t * a->copies * a->columns);
+        if (!status) status = add_gradients(a, t, sums);
     }
     return status;
 }
@@ -110,54 +111,47 @@ static enum qkv_status differentiate(struct attribution *a, double *sums, double
 /* A point of the way from <unk>, 0, to the text, 1. */
 struct point {
     double at;
-    double *gradients; /* [T, S + T]: times the embedding less that of <unk> */
-    double *slope;     /* [T]: their sums, the derivatives of the log-probabilities by `at` */
-    double *value;     /* [T]: the log-probabilities */
+    int64_t next;            /* the place in the list of the point after it; 0: there is none */
+    const double *gradients; /* [T, S + T]: times the embedding less that of <unk> */
+    const double *value;     /* [T]: the log-probabilities */
 };
-
-static int compare_points(const void *a, const void *b)
-{
-    const struct point *x = a, *y = b;
-    return (x->at > y->at) - (x->at < y->at);
-}
 
 /* Computes points, whose `at` is set. */
 static enum qkv_status pass_points(struct attribution *a, struct point *points, int64_t count)
 {
+    const int64_t cells = a->steps * a->columns;
     for (int64_t done = 0; done < count; done += a->copies) {
         a->copies = qkv_copies_at_once(a, count - done, 8192);
-        const int64_t cells = a->copies * a->columns;
-        double *gradients = qkv_arena_zeros(a->arena, a->steps * cells, sizeof *gradients),
+        double *gradients = qkv_arena_zeros(a->arena, a->copies * cells, sizeof *gradients),
                *values = qkv_arena_array(a->arena, a->copies * a->steps, sizeof *values),
-               *at = qkv_arena_array(a->arena, a->copies, sizeof *at),
-               *numbers = qkv_arena_zeros(a->arena, a->copies * a->steps * (a->columns + 1), sizeof *numbers);
-        if (!gradients || !values || !at || !numbers) return qkv_no_memory(a->error);
-        for (int64_t i = 0; i < a->copies; i++, numbers += a->steps * (a->columns + 1)) {
-            struct point *point = &points[done + i];
-            *point = (struct point){at[i] = point->at, numbers, numbers + a->steps * a->columns,
-                                    values + i * a->steps};
+               *at = qkv_arena_array(a->arena, a->copies, sizeof *at);
+        if (!gradients || !values || !at) return qkv_no_memory(a->error);
+        for (int64_t i = 0; i < a->copies; i++) {
+            at[i] = points[done + i].at;
+            points[done + i].gradients = gradients + i * cells;
+            points[done + i].value = values + i * a->steps;
         }
         a->point = at;
         if (differentiate(a, gradients, values)) return QKV_INVALID;
-        for (int64_t i = 0; i < a->steps * cells; i++) {
-            int64_t t = i / cells;
-            const struct point *point = &points[done + i % cells / a->columns];
-            point->gradients[t * a->columns + i % a->columns] = gradients[i];
-            point->slope[t] += gradients[i];
-        }
     }
     return QKV_OK;
 }
 
-/* How far the trapezoidal rule misses the change of log p from a point to the next one, in the worst row: relative to the change
- * on the whole way from `start`, if that is above 1. */
-static double error_of(const struct attribution *a, const struct point *point, const struct point *start)
+/* How far the sum of a row misses a change of log p, relative to the change on the whole way, if that is above 1. */
+static double miss_of(const struct attribution *a, int64_t step, double sum, double change)
 {
-    double worst = 0, spacing = point[1].at - point[0].at;
+    return fabs(sum - change) / fmax(1, fabs(a->log_probability[step] - a->report->baseline[step]));
+}
+
+/* The same in the worst row, of the trapezoidal rule from a point to the next one. */
+static double error_of(const struct attribution *a, const struct point *point, const struct point *next)
+{
+    double worst = 0;
     for (int64_t t = 0; t < a->steps; t++) {
-        double change = point[1].value[t] - point[0].value[t],
-               integral = spacing * (point[0].slope[t] + point[1].slope[t]) / 2;
-        worst = fmax(worst, fabs(change - integral) / fmax(1, fabs(a->log_probability[t] - start->value[t])));
+        double slopes = qkv_row_total(point->gradients + t * a->columns, a->columns) +
+                        qkv_row_total(next->gradients + t * a->columns, a->columns);
+        worst =
+            fmax(worst, miss_of(a, t, (next->at - point->at) * slopes / 2, next->value[t] - point->value[t]));
     }
     return worst;
 }
@@ -171,25 +165,35 @@ static enum qkv_status integrate(struct attribution *a)
     if (steps < 1 || steps > 10000)
         return qkv_error_set(a->error, "integrated gradients with %lld steps: they must be 1 to 10000",
                              (long long)steps);
-    struct point *points = qkv_arena_array(a->arena, most + 1, sizeof *points);
+    struct point *points = qkv_arena_array(a->arena, most + 1, sizeof *points), *last;
     if (!points) return qkv_no_memory(a->error);
     int64_t count = 0, added = steps + 1;
-    for (int64_t i = 0; i < added; i++) points[i].at = (double)i / (double)steps;
+    for (int64_t i = 0; i < added; i++)
+        points[i] = (struct point){.at = (double)i / (double)steps, .next = i < steps ? i + 1 : 0};
     while (added) {
         if (pass_points(a, points + count, added)) return QKV_INVALID;
+        a->report->baseline = points->value;
         count += added;
-        qsort(points, (size_t)count, sizeof *points, compare_points);
-        double worst = 0;
-        for (int64_t i = 0; i + 1 < count; i++) worst = fmax(worst, error_of(a, &points[i], points));
         added = 0;
-        for (int64_t i = 0; i + 1 < count && count + added <= most; i++)
-            if (error_of(a, &points[i], points) > fmax(tolerance, worst / 4))
-                points[count + added++].at = (points[i].at + points[i + 1].at) / 2;
+        double worst = 0;
+        for (struct point *p = points; p->next; p = points + p->next)
+            worst = fmax(worst, error_of(a, p, points + p->next));
+        for (struct point *p = points, *next; p->next && count + added <= most; p = next) {
+            next = points + p->next;
+            if (error_of(a, p, next) <= fmax(tolerance, worst / 4)) continue;
+            points[count + added] = (struct point){.at = (p->at + next->at) / 2, .next = p->next};
+            p->next = count + added++;
+        }
     }
-    for (int64_t i = 0; i < count; i++) {
-        double weight = (points[i + 1 < count ? i + 1 : i].at - points[i ? i - 1 : i].at) / 2;
-        for (int64_t k = 0; k < a->steps * a->columns; k++) a->result[k] += weight * points[i].gradients[k];
+    for (struct point *p = points; p->next; p = last) {
+        last = points + p->next;
+        for (int64_t k = 0; k < a->steps * a->columns; k++)
+            a->result[k] += (last->at - p->at) * (p->gradients[k] + last->gradients[k]) / 2;
     }
+    for (int64_t t = 0; t < a->steps; t++)
+        a->report->missed =
+            fmax(a->report->missed, miss_of(a, t, qkv_row_total(a->result + t * a->columns, a->columns),
+                                            a->log_probability[t] - a->report->baseline[t]));
     return QKV_OK;
 }
 
@@ -199,49 +203,38 @@ static enum qkv_status gradient(struct attribution *a)
     double *values = qkv_arena_array(a->arena, a->steps, sizeof *values);
     a->copies = 1;
     a->point = &END;
-    return values ? differentiate(a, a->result, values) : qkv_no_memory(a->error); /* [T, 1, S + T] */
+    return values ? differentiate(a, a->result, values) : qkv_no_memory(a->error);
 }
 
-/* Sets the rates of parameters so that gradients flow to the embeddings, and to nothing else; or sets them back to `rates`
- * [count]. */
-static void set_rates(const struct qkv_model *model, const double *rates)
-{
-    const struct qkv_embedding *embedding[] = {qkv_model_inputs(model, QKV_STACK_ENCODER).embedding,
-                                               qkv_model_inputs(model, QKV_STACK_DECODER).embedding};
-    for (int64_t i = 0; i < model->parameters.count; i++) {
-        struct qkv_parameter *parameter = model->parameters.list[i];
-        bool is_table = (embedding[0] && embedding[0]->table == parameter) ||
-                        (embedding[1] && embedding[1]->table == parameter);
-        parameter->rate = rates ? rates[i] : is_table ? 1 : 0;
-    }
-}
-
-/* Runs a method that needs gradients, in a graph that has them. */
+/* Runs a method that needs gradients, in a graph that has them: those of embeddings, and of nothing else. */
 static enum qkv_status with_gradients(struct attribution *a, enum qkv_status (*run)(struct attribution *a))
 {
-    const struct qkv_parameters *parameters = &a->collector->model->parameters;
+    const struct qkv_model *model = a->collector->model;
+    const struct qkv_parameters *parameters = &model->parameters;
+    const struct qkv_embedding *source = qkv_model_inputs(model, QKV_STACK_ENCODER).embedding,
+                               *target = qkv_model_inputs(model, QKV_STACK_DECODER).embedding;
     struct qkv_graph *graph = a->collector->graph;
     double *rates = qkv_arena_array(a->arena, parameters->count, sizeof *rates);
-    void *gradients = calloc((size_t)parameters->elements, qkv_dtype_size(parameters->dtype));
-    enum qkv_status status = rates && gradients ? QKV_OK : qkv_no_memory(a->error);
-    if (!status && parameters->products == QKV_PRECISION_INT8)
-        status = qkv_error_set(a->error,
-                               "there are no gradients of int8 products: choose another method, or a run and "
-                               "a --precision of float32");
-    for (int64_t i = 0; i < parameters->count && !status; i++) rates[i] = parameters->list[i]->rate;
-    if (!status) {
-        set_rates(a->collector->model, NULL);
-        qkv_graph_reset(graph);
-        qkv_graph_set_gradients(graph, true);
-        qkv_graph_bind(graph, parameters, gradients, false);
-        a->change = interpolate;
-        status = run(a);
-        set_rates(a->collector->model, rates);
-        qkv_graph_reset(graph);
-        qkv_graph_set_gradients(graph, false);
-        qkv_graph_bind(graph, parameters, NULL, false);
+    void *gradients = qkv_arena_zeros(a->arena, parameters->elements, qkv_dtype_size(parameters->dtype));
+    if (!rates || !gradients) return qkv_no_memory(a->error);
+    if (parameters->products == QKV_PRECISION_INT8)
+        return qkv_error_set(a->error,
+                             "there are no gradients of int8 products: choose another method, or a run and "
+                             "a --precision of float32");
+    for (int64_t i = 0; i < parameters->count; i++) {
+        struct qkv_parameter *parameter = parameters->list[i];
+        rates[i] = parameter->rate;
+        parameter->rate = (source && source->table == parameter) || target->table == parameter;
     }
-    free(gradients);
+    qkv_graph_reset(graph);
+    qkv_graph_set_gradients(graph, true);
+    qkv_graph_bind(graph, parameters, gradients, false);
+    a->change = interpolate;
+    enum qkv_status status = run(a);
+    for (int64_t i = 0; i < parameters->count; i++) parameters->list[i]->rate = rates[i];
+    qkv_graph_reset(graph);
+    qkv_graph_set_gradients(graph, false);
+    qkv_graph_bind(graph, parameters, NULL, false);
     return status;
 }
 
@@ -420,30 +413,31 @@ static enum qkv_status make_maps(struct attribution *a)
 {
     static const struct qkv_attention_rule CAUSAL = {.heads = 1, .causal = true};
     struct qkv_attention_map *maps = qkv_arena_zeros(a->arena, 2, sizeof *maps);
-    const int64_t steps = a->steps, width[] = {steps, a->sources};
-    if (!maps) return qkv_no_memory(a->error);
-    for (int64_t t = 0; t < steps; t++)
-        memset(a->result + t * a->columns + a->sources + t + 1, 0,
-               (size_t)(steps - t - 1) * sizeof *a->result);
+    const int64_t widths[] = {a->steps, a->sources};
     a->report->maps = maps;
     a->report->map_count = 0;
-    for (int side = 1; side >= 0; side--) {
-        if (!width[side]) continue;
-        double *weights = qkv_arena_array(a->arena, steps * width[side], sizeof *weights);
-        if (!weights) return qkv_no_memory(a->error);
-        for (int64_t t = 0; t < steps; t++)
-            memcpy(weights + t * width[side], a->result + t * a->columns + (side ? 0 : a->sources),
-                   (size_t)width[side] * sizeof *weights);
-        maps[a->report->map_count++] =
-            (struct qkv_attention_map){.kind = side ? QKV_ATTENTION_CROSS : QKV_ATTENTION_DECODER,
-                                       .rows = steps,
-                                       .columns = width[side],
-                                       .weights = weights,
-                                       .label = side ? "contributions of the source"
-                                                     : "contributions of the words before, to the next one",
-                                       .rule = side ? NULL : &CAUSAL};
+    for (int side = 1; side >= 0 && maps; side--) {
+        const int64_t width = widths[side], cells = a->steps * width;
+        if (!width) continue;
+        double *weights = qkv_arena_array(a->arena, cells, sizeof *weights);
+        for (int64_t i = 0; i < cells && weights; i++) {
+            int64_t t = i / width, c = i % width;
+            weights[i] = side     ? a->result[t * a->columns + c]
+                         : c <= t ? a->result[t * a->columns + a->sources + c]
+                                  : 0;
+        }
+        maps[a->report->map_count++] = (struct qkv_attention_map){
+            .kind = side ? QKV_ATTENTION_CROSS : QKV_ATTENTION_DECODER,
+            .rows = a->steps,
+            .columns = width,
+            .weights = weights,
+            .name = qkv_arena_format(a->arena, "%s.%s", METHODS[a->options->method].name,
+                                     side ? "source" : "target"),
+            .label =
+                side ? "contributions of the source" : "contributions of the words before, to the next one",
+            .rule = side ? NULL : &CAUSAL};
     }
-    return QKV_OK;
+    return a->arena->failed ? qkv_no_memory(a->error) : QKV_OK;
 }
 
 enum qkv_status qkv_attribute(struct qkv_attention_collector *collector,
@@ -488,19 +482,24 @@ enum qkv_status qkv_attribution_shares(struct qkv_attention_report *report,
                                        enum qkv_attribution_method method, struct qkv_arena *arena,
                                        struct qkv_error *error)
 {
+    const bool nats = method == QKV_ATTRIBUTION_GRADIENT || method == QKV_ATTRIBUTION_INTEGRATED ||
+                      method == QKV_ATTRIBUTION_ERASURE;
+    const int64_t rows = report->maps->rows;
     struct qkv_attention_map *maps = qkv_arena_array(arena, report->map_count, sizeof *maps);
-    for (int64_t m = 0; m < report->map_count && maps; m++) {
-        int64_t cells = report->maps[m].rows * report->maps[m].columns;
-        double *shares = qkv_arena_array(arena, cells, sizeof *shares);
-        maps[m] = report->maps[m];
-        maps[m].weights = shares;
-        for (int64_t i = 0; i < cells && shares; i++) {
-            double sum = 0;
-            for (int64_t other = 0; other < report->map_count; other++)
-                for (int64_t c = 0, columns = report->maps[other].columns; c < columns; c++)
-                    sum += fabs(report->maps[other].weights[i / maps[m].columns * columns + c]);
-            shares[i] = sum > 0 ? report->maps[m].weights[i] / sum : 0;
+    double *total = qkv_arena_zeros(arena, rows, sizeof *total);
+    if (arena->failed) return qkv_no_memory(error);
+    memcpy(maps, report->maps, (size_t)report->map_count * sizeof *maps);
+    for (int64_t m = 0; m < report->map_count; m++)
+        for (int64_t i = 0; i < rows * maps[m].columns; i++)
+            total[i / maps[m].columns] += fabs(maps[m].weights[i]);
+    for (int64_t m = 0; m < report->map_count; m++) {
+        double *shares = qkv_arena_zeros(arena, rows * maps[m].columns, sizeof *shares);
+        for (int64_t i = 0; i < rows * maps[m].columns && shares; i++) {
+            double sum = total[i / maps[m].columns];
+            shares[i] = sum > 0 ? maps[m].weights[i] / sum : 0;
         }
+        if (nats) maps[m].nats = total;
+        maps[m].weights = shares;
     }
     report->maps = maps;
     report->value_name = qkv_arena_format(arena, "share of the row, by %s", METHODS[method].name);

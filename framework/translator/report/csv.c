@@ -19,10 +19,12 @@ static void append_cell(struct bytes *out, int64_t row, const char *const *row_n
     qkv_bytes_text(out, "\n");
 }
 
-/* Appends the number of a layer or head. */
-static void append_number(struct bytes *out, int number)
+/* Appends the number of a layer or head; nothing of a map that is not of heads. */
+static void append_number(struct bytes *out, const struct qkv_attention_map *map, int number)
 {
-    if (number)
+    if (map->name)
+        qkv_bytes_text(out, ",");
+    else if (number)
         qkv_bytes_format(out, ",%d", number);
     else
         qkv_bytes_text(out, ",mean");
@@ -38,8 +40,8 @@ static enum qkv_status write_maps(const struct format_job *job, struct bytes *ou
         const struct qkv_attention_map *map = &job->report->maps[m];
         for (int64_t i = 0; i < map->rows * map->columns; i++) {
             qkv_bytes_text(out, qkv_attention_kind_name(map->kind));
-            append_number(out, map->layer);
-            append_number(out, map->head);
+            append_number(out, map, map->layer);
+            append_number(out, map, map->head);
             append_cell(out, i / map->columns, qkv_attention_row_tokens(job->report, map->kind),
                         i % map->columns, qkv_attention_column_tokens(job->report, map->kind),
                         map->weights[i]);

@@ -160,8 +160,8 @@ static void add_map(const struct qkv_attention_report *report, const struct qkv_
     qkv_attention_map_name(map, name, sizeof name);
     add_text(out, object, "name", name);
     add_text(out, object, "kind", qkv_attention_kind_name(map->kind));
-    add(out, object, "layer", index_item(map->layer));
-    add(out, object, "head", index_item(map->head));
+    add(out, object, "layer", map->name ? cJSON_CreateNull() : index_item(map->layer));
+    add(out, object, "head", map->name ? cJSON_CreateNull() : index_item(map->head));
     if (map->kind == QKV_ATTENTION_CROSS) {
         /* A row has two tokens: the one that the decoder step reads, and the one it predicts. */
         cJSON *rows = add(out, object, "rows", cJSON_CreateObject());
@@ -196,6 +196,9 @@ static enum qkv_status write_maps(const struct format_job *job, struct bytes *ou
     if (report->next_probability)
         add(out, object, "next_probability",
             cJSON_CreateDoubleArray(report->next_probability, (int)report->target_length));
+    if (report->baseline)
+        add(out, object, "baseline_log_probability",
+            cJSON_CreateDoubleArray(report->baseline, (int)report->target_length));
     cJSON *maps = add(out, object, "maps", cJSON_CreateArray());
     for (int64_t i = 0; i < report->map_count; i++) add_map(report, &report->maps[i], maps, out);
     return finish(out, object);

@@ -18,6 +18,7 @@ enum {
     MIN_MAP_COLUMN = 4,  /* "0.12" */
     MAX_MAP_COLUMN = 12, /* longer labels of columns are cut */
     MAX_MAP_LABEL = 20,  /* longer labels of rows are cut */
+    NATS = 8,            /* of the column of nats */
 };
 
 /* A matrix to print, or a block of its columns. Widths are in columns of the terminal. */
@@ -26,12 +27,13 @@ struct table {
     const double *values;
     const char *caption;
     struct number_style style;
-    bool is_map;     /* numbers have two decimals, and those that round to 0.00 are dots */
-    bool colored;    /* cells have background colours */
-    double largest;  /* the value that gets the last colour */
-    int label_width; /* of the widest row label */
-    int *widths;     /* of the columns */
-    int width;       /* of the table */
+    bool is_map;        /* numbers have two decimals, and those that round to 0.00 are dots */
+    bool colored;       /* cells have background colours */
+    double largest;     /* the value that gets the last colour */
+    const double *nats; /* of the rows, after their labels; NULL: none */
+    int label_width;    /* of the widest row label */
+    int *widths;        /* of the columns */
+    int width;          /* of the table */
     int64_t row_count;
     struct elision rows;         /* of row_count */
     int64_t first_column, after; /* the columns of the block: first_column .. after - 1 */
@@ -84,7 +86,7 @@ static void set_columns(struct table *table, int64_t first, int64_t after)
 {
     table->first_column = first;
     table->after = after;
-    table->width = table->label_width;
+    table->width = table->label_width + (table->nats ? NATS : 0);
     for (int64_t c = first; c < after; c++) table->width += 1 + table->widths[c];
 }
 
@@ -152,6 +154,8 @@ static void append_row(const struct format_job *job, const struct table *table, 
     char number[40];
     qkv_cell_padded(out, row < 0 ? "" : qkv_step_label(job, step->row_names, row), table->label_width,
                     CELL_LEFT);
+    if (table->nats) qkv_display_number(number, row < 0 ? 0 : table->nats[row], 2);
+    if (table->nats) qkv_cell_padded(out, row < 0 ? "nats" : number, NATS, CELL_RIGHT);
     for (int64_t c = table->first_column; c < table->after; c++) {
         uint32_t color = 0;
         if (row >= 0) cell_text(table, row, c, number);
@@ -386,7 +390,8 @@ static void append_map(const struct format_job *job, const struct qkv_attention_
                                   .columns = map->columns,
                                   .row_names = qkv_attention_row_labels(job->report, map->kind),
                                   .column_names = qkv_attention_column_tokens(job->report, map->kind)};
-    struct table table = {.step = &step, .values = map->weights, .is_map = true, .colored = colored};
+    struct table table = {
+        .step = &step, .values = map->weights, .nats = map->nats, .is_map = true, .colored = colored};
     double tick;
     table.largest = qkv_report_color_maximum(job, &tick);
     if (value) value = qkv_display_line(job->arena, value);

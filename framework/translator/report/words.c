@@ -190,7 +190,7 @@ static bool merge(const struct qkv_attention_report *report, struct qkv_attentio
     merged->target_input = input.names;
     merged->target_output = output.names;
     merged->target_length = output.labels.words;
-    merged->next_probability = NULL;
+    merged->next_probability = merged->baseline = NULL;
     merged->step_labels = NULL;
     merged->maps = maps;
     return true;

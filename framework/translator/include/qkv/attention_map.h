@@ -135,6 +135,9 @@ struct qkv_attention_map {
     /* Which keys the rows see (row i is at position columns - rows + i): pictures hatch the cells of
      * hidden keys, whose weights are 0. NULL: each row sees all keys, or the rule is not known. */
     const struct qkv_attention_rule *rule;
+    const char
+        *name; /* in files, of a map that is not of heads: "erasure.source"; NULL: kind, layer and head */
+    const double *nats; /* [rows]: what the shares of a row are of, for text; NULL: not given */
 };
 
 /* The maps of one sentence pair. */
@@ -152,6 +155,10 @@ struct qkv_attention_report {
      * decoder maps, such as "t→h:0.43"; NULL: not computed */
     const double *next_probability;
     const char *const *step_labels;
+    /* Of integrated gradients: the log-probability of target_output[t] in a text of <unk>, [target_length] (NULL: another
+     * method), and by how much the worst row misses the rise of log p from there: relative to it, if that is above 1 */
+    const double *baseline;
+    double missed;
     const struct qkv_attention_map *maps;
     int64_t map_count;
     /* Names of the attention and of its axes in pictures; NULL: chosen by kind. */
