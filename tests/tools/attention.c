@@ -363,6 +363,7 @@ Test(attention, attribute_has_maps_of_source_and_target_for_every_method)
                 sum += json_cell(json_at(integrated, format("maps.%d.weights", m)), t, c);
         cr_expect_float_eq(sum, rise, 1e-3 * fmax(1, fabs(rise)));
     }
+    cr_expect(!cJSON_HasObjectItem(attribution_of("-m integrated --words"), "baseline_log_probability"));
     cr_expect(lacks(run("qkv attribute run 'one two three' -m integrated").error, "note:"));
     cr_expect(shows(run("qkv attribute run 'one two three' -m integrated --steps 1").error,
                     "note: contributions of integrated gradients miss the rise of log p by up to"));
