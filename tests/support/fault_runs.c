@@ -406,8 +406,11 @@ void fault_runs(enum fault_commands which, int fault_count, const struct fault *
                 of_memory && faults[f].lasting ? 8 : 1; /* fails where the other fault does, nearly always */
             long count = one_in > 0 ? (points + one_in * rarer - 1) / (one_in * rarer) : samples;
             if (count > points) count = points;
-            for (long i = 0; i < count; i++) /* in the middle of `count` equal parts */
+            for (long i = 0; i < count; i++) { /* in the middle of `count` equal parts */
+                const char *last = format("what the next run does not need is behind this");
                 check_run(&sweep, skipped + 1 + (2 * i + 1) * points / (2 * count));
+                forget_all_but(last);
+            }
             runs[f] += count;
         }
     }

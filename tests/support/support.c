@@ -10,17 +10,28 @@ static void require(bool holds, const char *what)
     abort();
 }
 
+static struct remembered {
+    struct remembered *next;
+    void *memory;
+} * newest;
+
 void *remember(void *memory)
 {
-    static struct remembered {
-        struct remembered *next;
-        void *memory;
-    } * first;
     struct remembered *kept = malloc(sizeof *kept);
     require(kept != NULL, "malloc");
-    *kept = (struct remembered){first, memory};
-    first = kept;
+    *kept = (struct remembered){newest, memory};
+    newest = kept;
     return memory;
+}
+
+void forget_all_but(const void *memory)
+{
+    while (newest && newest->memory != memory) {
+        struct remembered *kept = newest;
+        newest = kept->next;
+        free(kept->memory);
+        free(kept);
+    }
 }
 
 char *vformat(const char *pattern, va_list arguments)

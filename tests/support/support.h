@@ -103,6 +103,9 @@ static inline void free_memory(void *variable)
  * this with what they return. */
 void *remember(void *memory);
 
+/* Frees what was remembered after `memory`, for a test of thousands of runs. */
+void forget_all_but(const void *memory);
+
 /* Whether valgrind or an emulator runs the test, where everything takes fifty times as long. */
 bool is_emulated(void);
 
