@@ -45,9 +45,8 @@ static void write_text(struct completion *c, const char *text)
 static void write_line(struct completion *c, bool is_complete)
 {
     const struct qkv_text_config *config = &c->run->config.data.trg;
-    size_t length = c->count ? strlen(c->tokens[c->count - 1]) : 0;
-    bool is_piece =
-        config->level == QKV_LEVEL_BPE && length > 2 && !strcmp(c->tokens[c->count - 1] + length - 2, "@@");
+    const char *last = c->count ? c->tokens[c->count - 1] : "";
+    bool is_piece = config->level == QKV_LEVEL_BPE && *last && qkv_ends_in(last + 1, "@@");
     if (is_piece && !is_complete) return;
     qkv_arena_reset(&c->arena);
     const char *line = qkv_detokenize(config, c->count, c->tokens, &c->arena);

@@ -4,10 +4,9 @@
 
 #include "checkpoint/safetensors.h"
 #include "config/config_keys.h"
+#include "graph/graph.h"
 
 #include <dirent.h>
-
-static const char CHECKPOINT_END[] = ".safetensors";
 
 struct checkpoint_file {
     const char *name;
@@ -32,8 +31,7 @@ struct inspection {
 
 static int is_checkpoint(const struct dirent *entry)
 {
-    size_t length = strlen(entry->d_name), end = sizeof CHECKPOINT_END - 1;
-    return length > end && !strcmp(entry->d_name + length - end, CHECKPOINT_END);
+    return qkv_ends_in(entry->d_name + 1, ".safetensors");
 }
 
 static enum qkv_status list_files(struct inspection *inspection, struct qkv_error *error)
@@ -208,25 +206,14 @@ static void print_files(struct inspection *inspection)
                (long long)inspection->files[f].bytes);
 }
 
-static const char *shape_text(struct qkv_shape shape, char text[96])
-{
-    int used = snprintf(text, 96, "[");
-    for (int axis = 0; axis < shape.rank; axis++)
-        used +=
-            snprintf(text + used, 96 - (size_t)used, "%s%lld", axis ? ", " : "", (long long)shape.size[axis]);
-    snprintf(text + used, 96 - (size_t)used, "]");
-    return text;
-}
-
 static void print_parameters(const struct qkv_parameters *p)
 {
-    char shape[96];
     int width = 10;
     for (int64_t k = 0; k < p->count; k++)
         if ((int)strlen(p->list[k]->name) > width) width = (int)strlen(p->list[k]->name);
     printf("\nparameters\n  %-*s %14s %12s %12s\n", width, "name", "shape", "count", "rms");
     for (int64_t k = 0; k < p->count; k++)
-        printf("  %-*s %14s %12lld %12.4g\n", width, p->list[k]->name, shape_text(p->list[k]->shape, shape),
+        printf("  %-*s %14s %12lld %12.4g\n", width, p->list[k]->name, qkv_shape_text(p->list[k]->shape),
                (long long)p->list[k]->count, root_mean_square(p, p->list[k]));
     putchar('\n');
     for (int64_t k = 0; k < p->count; k++) {

@@ -1,5 +1,6 @@
 /* Clocks, and the timing of steps. */
 #include "bench.h"
+#include "core/numbers.h"
 #include "malloc_counter.h"
 
 #include <sys/resource.h>
@@ -24,16 +25,10 @@ double bench_thread_seconds(void)
     return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Sorts the numbers and returns their median. */
 static double median_of(double *numbers, int64_t count)
 {
-    qsort(numbers, (size_t)count, sizeof *numbers, compare_numbers);
+    qsort(numbers, (size_t)count, sizeof *numbers, qkv_by_value);
     return (numbers[count / 2] + numbers[(count - 1) / 2]) / 2;
 }
 

@@ -36,13 +36,13 @@ static bool is_evaluation(const cJSON *file)
                                           "bleu"};
     bool good = text_of(file, "run") && text_of(file, "test");
     for (int i = 0; i < (cJSON_HasObjectItem(file, QKV_BITS_PER_CHARACTER) ? 3 : 5); i++)
-        good = good && !isnan(evaluation_number(file, numbers[i]));
+        good = good && !isnan(qkv_json_number(file, numbers[i]));
     const cJSON *class;
     cJSON_ArrayForEach(class, cJSON_GetObjectItemCaseSensitive(file, "by_length"))
     {
-        good = good && evaluation_number(class, "from") >= 1 && evaluation_number(class, "to") >= 1 &&
-               evaluation_number(class, "sentences") >= 1 &&
-               !isnan(evaluation_number(class, "sequence_accuracy"));
+        good = good && qkv_json_number(class, "from") >= 1 && qkv_json_number(class, "to") >= 1 &&
+               qkv_json_number(class, "sentences") >= 1 &&
+               !isnan(qkv_json_number(class, "sequence_accuracy"));
     }
     return good;
 }
@@ -73,7 +73,7 @@ static const char *system_of(struct comparison *c, const cJSON *evaluation)
                *slash = checkpoint ? strrchr(checkpoint, '/') : NULL, *name = slash ? slash + 1 : checkpoint;
     if (!name) return "";
     char *system = TEXT_IN(&c->arena, "%.*s", (int)strcspn(name, "."), name);
-    double beam = evaluation_number(evaluation, "beam_size");
+    double beam = qkv_json_number(evaluation, "beam_size");
     if (beam > 1) system = TEXT_IN(&c->arena, "%s, beam %g", system, beam);
     const cJSON *with;
     cJSON_ArrayForEach(with, cJSON_GetObjectItemCaseSensitive(evaluation, "with"))
@@ -140,7 +140,7 @@ static enum qkv_status add_to_run(struct comparison *c, const char *path, const 
     run->evaluation[test] = file;
     c->test[test].aligned = c->test[test].aligned || !isnan(evaluation_alignment_error(file));
     c->test[test].is_text = c->test[test].is_text || cJSON_HasObjectItem(file, QKV_BITS_PER_CHARACTER);
-    c->test[test].of_training = c->test[test].of_training || !isnan(evaluation_number(file, "update"));
+    c->test[test].of_training = c->test[test].of_training || !isnan(qkv_json_number(file, "update"));
     return QKV_OK;
 }
 
@@ -409,10 +409,10 @@ static bool make_line(struct comparison *c, const struct compared_run *run, stru
     for (int t = 0; t < c->tests; t++) {
         cJSON_ArrayForEach(class, cJSON_GetObjectItemCaseSensitive(run->evaluation[t], "by_length"))
         {
-            double sentences = evaluation_number(class, "sentences");
+            double sentences = qkv_json_number(class, "sentences");
             classes[count++] =
-                (struct length_class){(evaluation_number(class, "from") + evaluation_number(class, "to")) / 2,
-                                      evaluation_number(class, "sequence_accuracy") * sentences, sentences};
+                (struct length_class){(qkv_json_number(class, "from") + qkv_json_number(class, "to")) / 2,
+                                      qkv_json_number(class, "sequence_accuracy") * sentences, sentences};
         }
     }
     qsort(classes, (size_t)count, sizeof *classes, by_length);

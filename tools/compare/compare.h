@@ -44,9 +44,7 @@ struct comparison {
     struct qkv_arena arena;
 };
 
-/* A number of an evaluation by its key ("bleu", "sequence_accuracy"), and its alignment error rate (0 .. 1), which is
- * the lowest of all maps and link directions. NAN when the evaluation has none. */
-double evaluation_number(const struct cJSON *evaluation, const char *key);
+/* The alignment error rate of an evaluation (0 .. 1), which is the lowest of all maps and link directions. NAN when it has none. */
 double evaluation_alignment_error(const struct cJSON *evaluation);
 
 /* A number above 0 that evaluations have of their run, such as "parameters"; NAN when none has it. */

@@ -13,19 +13,13 @@ enum {
 
 /* ---- numbers of evaluations ---- */
 
-double evaluation_number(const cJSON *evaluation, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(evaluation, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
-}
-
 double evaluation_alignment_error(const cJSON *evaluation)
 {
     const cJSON *alignment = cJSON_GetObjectItemCaseSensitive(evaluation, "alignment"), *best;
     double min = (double)NAN;
     cJSON_ArrayForEach(best, cJSON_GetObjectItemCaseSensitive(alignment, "best"))
     {
-        double error = evaluation_number(best, "aer");
+        double error = qkv_json_number(best, "aer");
         if (!(min <= error)) min = error; /* also when `min` is not a number yet */
     }
     return min;
@@ -35,7 +29,7 @@ double run_number(const struct compared_run *run, const char *key)
 {
     double found = (double)NAN;
     for (int t = 0; t < MAX_TESTS; t++) {
-        double number = evaluation_number(run->evaluation[t], key);
+        double number = qkv_json_number(run->evaluation[t], key);
         if (number > 0) found = number;
     }
     return found;
@@ -192,7 +186,7 @@ static double number_of(const struct compared_run *run, const struct column *col
     if (column->test < 0) return run_number(run, column->key);
     const struct cJSON *evaluation = run->evaluation[column->test];
     double number = column->key == ALIGNMENT ? evaluation_alignment_error(evaluation)
-                                             : evaluation_number(evaluation, column->key);
+                                             : qkv_json_number(evaluation, column->key);
     return column->percent ? 100 * number : number;
 }
 

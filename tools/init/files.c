@@ -4,7 +4,7 @@
 enum { DEV_PAIRS = 64 /* pairs that are translated to time a validation */ };
 static const double SECONDS = 3; /* of a measurement */
 
-static const char *base_of(const char *path)
+const char *init_base(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -101,7 +101,7 @@ static void write_training(FILE *file, const struct init_plan *plan)
 static void write_config(FILE *file, const struct init *init)
 {
     const struct init_plan *plan = &init->plan;
-    const char *base = base_of(init->file), *name = init->name;
+    const char *base = init_base(init->file), *name = init->name;
     say(file, "# Translates sentences like those of %s. Made by `qkv init`; train it with\n", init->origin);
     say(file, "#   qkv train %s\n", base);
     fprintf(file, "# Keys that are not here have defaults: `qkv config %s --full` prints all.\n", base);

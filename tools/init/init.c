@@ -27,12 +27,6 @@ static size_t without_end(const char *text, size_t size, const char *end)
     return size > end_size && !strncasecmp(text + size - end_size, end, end_size) ? size - end_size : size;
 }
 
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Length of the part of a name before the last dot of the prefix that it shares with the other name: europarl for europarl.en
  * and europarl.de. The complete length if there is no such part. */
 static size_t common_part(const char *name, size_t size, const char *other)
@@ -48,10 +42,10 @@ static size_t common_part(const char *name, size_t size, const char *other)
 static void name_by_input(struct init *init, const char *input, const char *target)
 {
     static const char *const ends[] = {".gz", ".tsv", ".txt", ".csv", ".jsonl", ".ndjson", ".json"};
-    const char *base = base_of(input);
+    const char *base = init_base(input);
     size_t size = strlen(base);
     for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) size = without_end(base, size, ends[e]);
-    if (target) size = common_part(base, size, base_of(target));
+    if (target) size = common_part(base, size, init_base(target));
     if (!strcmp(input, "-")) {
         base = "pairs";
         size = strlen(base);
@@ -73,7 +67,7 @@ static void name_by_input(struct init *init, const char *input, const char *targ
 /* Makes the name of the run from that of the config. Returns the exit code. */
 static int name_by_config(struct init *init, const char *config)
 {
-    const char *base = base_of(config);
+    const char *base = init_base(config);
     size_t length = strlen(base), size = without_end(base, without_end(base, length, ".yaml"), ".yml");
     if (size == length) return print_error("-o %s: the name of a config must end in .yaml", config);
     if (strlen(config) >= sizeof init->folder || size >= 150) return print_error("-o: the name is too long");

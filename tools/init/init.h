@@ -81,6 +81,9 @@ int64_t init_validation_freq(const struct init_plan *plan);
 
 enum { INIT_FILES = QKV_PAIRS_PARTS + 1 /* train, dev, test, and the config */ };
 
+/* The name of the file that a path names. */
+const char *init_base(const char *path);
+
 /* The path of a file. */
 const char *init_path(const struct init *init, int file, char path[static PATH_MAX]);
 

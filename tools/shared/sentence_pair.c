@@ -88,18 +88,27 @@ static enum qkv_status translate(struct sentence_pair *v, struct qkv_error *erro
     return QKV_OK;
 }
 
+/* Sets the target, and its text. */
+static enum qkv_status set_target(struct sentence_pair *v, const char *what, const char *text,
+                                  struct qkv_error *error)
+{
+    if (encode(v, what, text, true, &v->target, error)) return QKV_INVALID;
+    v->pair.target = (struct qkv_ids){v->target.tokens.count, v->target.ids};
+    v->pair.target_tokens = v->target.tokens.token;
+    v->words.target = v->target.tokens.word;
+    v->target_text = text;
+    return QKV_OK;
+}
+
 /* Sets the target to the text of a language model. */
 static enum qkv_status set_text(struct sentence_pair *v, const char *what, struct qkv_error *error)
 {
     if (strchr(v->source_text, '\n'))
         return qkv_error_set(error, "%s has several lines: give one, or - to read them one by one", what);
-    if (encode(v, what, v->source_text, true, &v->target, error)) return QKV_INVALID;
+    if (set_target(v, what, v->source_text, error)) return QKV_INVALID;
     static const int32_t END = QKV_END;
     v->pair.before = v->run.sides.runs_on ? &END : NULL;
     v->pair.vocabulary = &v->run.target;
-    v->pair.target = (struct qkv_ids){v->target.tokens.count, v->target.ids};
-    v->pair.target_tokens = v->target.tokens.token;
-    v->words.target = v->target.tokens.word;
     v->target_text = "";
     return QKV_OK;
 }
@@ -127,12 +136,7 @@ enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence
     if (!target) return translate(v, error);
     if (v->number)
         return qkv_error_set(error, "--target is the translation of one sentence, but <stdin> has several");
-    if (encode(v, "--target", target, true, &v->target, error)) return QKV_INVALID;
-    v->pair.target = (struct qkv_ids){v->target.tokens.count, v->target.ids};
-    v->pair.target_tokens = v->target.tokens.token;
-    v->words.target = v->target.tokens.word;
-    v->target_text = target;
-    return QKV_OK;
+    return set_target(v, "--target", target, error);
 }
 
 struct qkv_model *sentence_pair_untrained(const struct sentence_pair *v, struct qkv_error *error)

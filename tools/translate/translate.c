@@ -13,38 +13,34 @@
 #include <signal.h>
 
 struct block {
-    int64_t capacity;        /* lines */
-    int64_t count;           /* lines */
-    struct input_line *line; /* [capacity] */
-    struct qkv_ids *ids;     /* [capacity]: the lines that have words */
-    struct qkv_ids *prefix;  /* [capacity]: the beginnings of their translations */
-    int64_t *number;         /* [capacity]: their numbers */
-    int64_t *place;          /* [capacity]: ids[i] belong to line[place[i]] */
-    int64_t filled;          /* number of `ids` */
-    struct qkv_arena arena;
+    int64_t capacity;               /* lines */
+    int64_t count;                  /* lines */
+    struct input_line *line;        /* [capacity] */
+    struct qkv_ids *ids;            /* [capacity]: the lines that have words */
+    struct qkv_ids *prefix;         /* [capacity]: the beginnings of their translations */
+    int64_t *number;                /* [capacity]: their numbers */
+    int64_t *place;                 /* [capacity]: ids[i] belong to line[place[i]] */
+    int64_t filled;                 /* number of `ids` */
+    struct qkv_arena arena, memory; /* of the present lines; of the arrays */
 };
 
 /* ---- lines that are translated together ---- */
 
 static void block_open(struct block *block, int64_t capacity)
 {
-    size_t lines = (size_t)capacity;
+    struct qkv_arena *arena = &block->memory;
     block->capacity = capacity;
-    block->line = required(calloc(lines, sizeof *block->line));
-    block->ids = required(calloc(lines, sizeof *block->ids));
-    block->prefix = required(calloc(lines, sizeof *block->prefix));
-    block->number = required(calloc(lines, sizeof *block->number));
-    block->place = required(calloc(lines, sizeof *block->place));
+    block->line = required(qkv_arena_zeros(arena, capacity, sizeof *block->line));
+    block->ids = required(qkv_arena_zeros(arena, capacity, sizeof *block->ids));
+    block->prefix = required(qkv_arena_zeros(arena, capacity, sizeof *block->prefix));
+    block->number = required(qkv_arena_zeros(arena, capacity, sizeof *block->number));
+    block->place = required(qkv_arena_zeros(arena, capacity, sizeof *block->place));
 }
 
 static void block_close(struct block *block)
 {
     qkv_arena_release(&block->arena);
-    free(block->line);
-    free(block->ids);
-    free(block->place);
-    free(block->prefix);
-    free(block->number);
+    qkv_arena_release(&block->memory);
 }
 
 static void block_add(struct block *block, const struct input_line *line)

@@ -4,7 +4,6 @@
  * tested op may overwrite, and the result of the tested op goes to an op that may overwrite it. The results and gradients
  * of the same graph without sharing are the reference, and all comparisons are bit for bit. */
 #include "check/check.h"
-#include "check/op_samples/op_samples.h"
 
 #include <math.h>
 #include <string.h>

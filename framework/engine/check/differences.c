@@ -2,11 +2,10 @@
 #include "check/differences.h"
 
 #include "core/memory.h"
+#include "core/numbers.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Rounding error allowed per number of y, in units in the last place: each number is the result of
  * hundreds of rounded operations. */
@@ -107,12 +106,6 @@ static void move(struct qkv_probe *probe, const struct qkv_direction *direction,
     }
 }
 
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 /* Estimates the standard deviation of the noise in QKV_NOISE_POINTS numbers, point[0],
  * point[stride], ..., from the median of their third differences; the median ignores the few
  * differences across a kink. Returns false when more than a quarter of the points equal the next
@@ -129,7 +122,7 @@ static bool estimate_noise(const double *point, int64_t stride, double *noise)
         if (isnan(third[k])) third[k] = INFINITY; /* NaN cannot be sorted */
         equal += !(point[stride] < point[0] || point[stride] > point[0]);
     }
-    qsort(third, QKV_NOISE_POINTS - 3, sizeof *third, ascending);
+    qsort(third, QKV_NOISE_POINTS - 3, sizeof *third, qkv_by_value);
     *noise = third[(QKV_NOISE_POINTS - 3) / 2] / (median * sqrt(variance));
     return 4 * equal <= QKV_NOISE_POINTS;
 }

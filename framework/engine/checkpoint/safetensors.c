@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #    error "safetensors are little-endian; this machine needs code that swaps bytes"
@@ -646,51 +645,39 @@ static void write_tensor(struct bytes *header, const struct qkv_safetensor *tens
     qkv_bytes_format(header, "],\"data_offsets\":[%zu,%zu]}", begin, begin + qkv_safetensor_size(tensor));
 }
 
-/* The header as text, with zeros for the checksum; NULL when memory runs out. The caller frees it. */
-static char *make_header(int64_t count, const struct qkv_safetensor *tensors, int64_t metadata_count,
-                         const struct qkv_state_entry *metadata)
+/* The bytes of the file before the data: the length of the header, the header with zeros for the checksum, and padding. The caller
+ * frees them. */
+static struct bytes make_preamble(int64_t count, const struct qkv_safetensor *tensors, int64_t metadata_count,
+                                  const struct qkv_state_entry *metadata)
 {
-    struct bytes header = {0};
+    struct bytes preamble = {0};
     size_t begin = 0;
-    write_entry(&header, "{\"__metadata__\":{", CHECKSUM_KEY, CHECKSUM_NONE);
-    for (int64_t i = 0; i < metadata_count; i++) write_entry(&header, ",", metadata[i].key, metadata[i].text);
-    qkv_bytes_text(&header, "}");
+    qkv_bytes_little_endian(&preamble, 0, 8);
+    write_entry(&preamble, "{\"__metadata__\":{", CHECKSUM_KEY, CHECKSUM_NONE);
+    for (int64_t i = 0; i < metadata_count; i++)
+        write_entry(&preamble, ",", metadata[i].key, metadata[i].text);
+    qkv_bytes_text(&preamble, "}");
     for (int64_t i = 0; i < count; i++) {
-        write_tensor(&header, &tensors[i], begin);
+        write_tensor(&preamble, &tensors[i], begin);
         begin += qkv_safetensor_size(&tensors[i]);
     }
-    qkv_bytes_text(&header, "}");
-    if (!header.failed) return header.data;
-    free(header.data);
-    return NULL;
-}
-
-/* The bytes of the file before the data: length, header, padding. NULL when memory runs out. The caller frees
- * them. */
-static unsigned char *make_preamble(const char *header, size_t *size)
-{
-    size_t length = strlen(header), alignment = ALIGNMENT;
-    *size = (8 + length + alignment - 1) / alignment * alignment;
-    unsigned char *preamble = malloc(*size);
-    if (!preamble) return NULL;
-    for (int i = 0; i < 8; i++) preamble[i] = (unsigned char)((*size - 8) >> (8 * i) & 0xFF);
-    memset(preamble + 8, ' ', *size - 8);
-    memcpy(preamble + 8, header, length);
+    qkv_bytes_text(&preamble, "}");
+    while (!preamble.failed && preamble.size % ALIGNMENT) qkv_bytes_text(&preamble, " ");
+    for (int i = 0; i < 8 && !preamble.failed; i++)
+        preamble.data[i] = (char)((preamble.size - 8) >> (8 * i) & 0xFF);
     return preamble;
 }
 
 /* Computes the checksum of preamble and tensors and writes it over its zeros in the preamble. */
-static void write_checksum(unsigned char *preamble, size_t size, const char *header, int64_t count,
-                           const struct qkv_safetensor *tensors)
+static void write_checksum(struct bytes *preamble, int64_t count, const struct qkv_safetensor *tensors)
 {
-    uint32_t sum = qkv_crc32(0, preamble, size);
+    uint32_t sum = qkv_crc32(0, preamble->data, preamble->size);
     for (int64_t i = 0; i < count; i++)
         sum = qkv_crc32(sum, tensors[i].data, qkv_safetensor_size(&tensors[i]));
-    const char *place = strstr(header, CHECKSUM_BEGIN);
+    char *place = strstr(preamble->data + 8, CHECKSUM_BEGIN), digits[CHECKSUM_DIGITS + 1];
     QKV_BUG(!place, "a header was made without a checksum");
-    char digits[CHECKSUM_DIGITS + 1];
     snprintf(digits, sizeof digits, "%08" PRIx32, sum);
-    memcpy(preamble + 8 + (place - header) + strlen(CHECKSUM_BEGIN), digits, CHECKSUM_DIGITS);
+    memcpy(place + strlen(CHECKSUM_BEGIN), digits, CHECKSUM_DIGITS);
 }
 
 enum qkv_status qkv_safetensors_write(const char *path, int64_t count, const struct qkv_safetensor *tensors,
@@ -698,19 +685,16 @@ enum qkv_status qkv_safetensors_write(const char *path, int64_t count, const str
                                       struct qkv_error *error)
 {
     struct qkv_file_writer writer;
-    size_t size = 0;
-    char *header = make_header(count, tensors, metadata_count, metadata);
-    unsigned char *preamble = header ? make_preamble(header, &size) : NULL;
-    enum qkv_status status =
-        preamble ? qkv_file_begin(&writer, path, error) : qkv_error_set(error, "%s: out of memory", path);
+    struct bytes preamble = make_preamble(count, tensors, metadata_count, metadata);
+    enum qkv_status status = preamble.failed ? qkv_error_set(error, "%s: out of memory", path)
+                                             : qkv_file_begin(&writer, path, error);
     if (!status) {
-        write_checksum(preamble, size, header, count, tensors);
-        fwrite(preamble, 1, size, writer.file);
+        write_checksum(&preamble, count, tensors);
+        fwrite(preamble.data, 1, preamble.size, writer.file);
         for (int64_t i = 0; i < count; i++)
             fwrite(tensors[i].data, 1, qkv_safetensor_size(&tensors[i]), writer.file);
         status = qkv_file_commit(&writer, error);
     }
-    free(preamble);
-    free(header);
+    free(preamble.data);
     return status;
 }

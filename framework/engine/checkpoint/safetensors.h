@@ -3,7 +3,6 @@
 #pragma once
 
 #include "qkv/checkpoint.h"
-#include "qkv/graph.h"
 
 /* How a file stores the numbers of a tensor. */
 enum qkv_stored_type {

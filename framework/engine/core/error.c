@@ -5,8 +5,6 @@
 #include "qkv/version.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Copies a text with escapes (core/text.h). False if it does not fit: it is then cut between two characters. */
 static bool copy_plain(char *copy, size_t size, const char *text)

@@ -69,6 +69,13 @@ float qkv_int8_scale(int64_t count, const float *x, int64_t step);
 /* The int8 number nearest to x / scale; 0 where scale is 0. */
 int8_t qkv_int8_of(float x, float scale);
 
+/* Compares two doubles, for qsort: ascending. */
+static inline int qkv_by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 /* ---- more random numbers (qkv/base.h) ---- */
 
 /* Block `index` of the generator: four independent uniform 32-bit words. */

@@ -12,7 +12,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 #ifdef __x86_64__
 #    include <cpuid.h>

@@ -3,6 +3,8 @@
 
 #include "qkv/base.h"
 
+#include <string.h>
+
 /* ---- text of any origin ----
  * Messages escape characters that are not plain, tables and pictures show QKV_REPLACEMENT instead, and files for programs
  * use the escapes of their format. */
@@ -30,6 +32,14 @@ bool qkv_is_plain(uint32_t point);
  * without a NUL; 0 at the end of the text. */
 enum { QKV_PLAIN_SIZE = 11 };
 int qkv_plain_next(const char **text, char out[QKV_PLAIN_SIZE]);
+
+/* ---- ends ---- */
+
+static inline bool qkv_ends_in(const char *text, const char *end)
+{
+    size_t size = strlen(text), end_size = strlen(end);
+    return size >= end_size && !strcmp(text + size - end_size, end);
+}
 
 /* ---- a growing buffer ---- */
 

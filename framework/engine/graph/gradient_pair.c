@@ -6,7 +6,6 @@
 #include "graph/graph.h"
 
 #include <sched.h>
-#include <stdatomic.h>
 
 /* How the second graph adds the gradient of a parameter. */
 enum addition {

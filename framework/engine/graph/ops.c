@@ -1,5 +1,4 @@
 /* The functions of ops.def, ops that are composed of others, and the cost of ops. */
-#include "core/numbers.h"
 #include "graph/attention_rule.h"
 #include "graph/graph.h"
 

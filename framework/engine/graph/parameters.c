@@ -9,7 +9,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 
 enum { ALIGNED_ELEMENTS = 16, LONGEST_NAME = 255 };
 

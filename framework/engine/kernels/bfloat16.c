@@ -3,7 +3,6 @@
 #include "kernels/narrow.h"
 
 #include "kernels/amx.h"
-#include "kernels/gemm.h"
 
 #ifdef QKV_KERNEL_IS_float32
 

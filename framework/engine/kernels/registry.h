@@ -4,8 +4,6 @@
 #pragma once
 
 #include "graph/graph.h"
-#include "qkv/base.h"
-#include "qkv/graph.h"
 
 enum { QKV_UPDATE_SCALARS = 4 };
 

@@ -15,8 +15,6 @@
 #include "core/system.h"
 #include "kernels/registry.h"
 
-#include <pthread.h>
-
 /* ---- messages: gradients go to another process in buckets, so that one bucket is sent while backward computes the next ----
  * An embedding table has gradients only in the rows of the words that occur in the shard, so only these rows are sent: the message
  * for a bucket of a large table begins with a bit mask of them. All other buckets are sent as plain numbers. Only rows of +0 are

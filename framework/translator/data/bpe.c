@@ -227,8 +227,7 @@ size_t qkv_bpe_longest_piece(const struct qkv_types *symbols)
 
 bool qkv_bpe_ends_word(const char *symbol)
 {
-    size_t size = strlen(symbol), mark = sizeof QKV_BPE_WORD_END - 1;
-    return size > mark && !strcmp(symbol + size - mark, QKV_BPE_WORD_END);
+    return *symbol && qkv_ends_in(symbol + 1, QKV_BPE_WORD_END);
 }
 
 const char *qkv_bpe_piece_of(const char *symbol, bool is_last, char *token)

@@ -48,7 +48,8 @@ struct learning {
     int64_t changed_count, changed_capacity;
     struct candidate *heap; /* the first is the greatest */
     int64_t heap_size, heap_capacity;
-    bool failed; /* memory runs out */
+    struct qkv_arena arena; /* of the arrays of words and symbols */
+    bool failed;            /* memory runs out */
 };
 
 /* ---- the heap of active pairs ---- */
@@ -314,13 +315,13 @@ static bool add_words(struct learning *l, const struct qkv_types *types)
         bytes += size;
         if (size > longest) longest = size;
     }
-    l->start = calloc(words + 1, sizeof *l->start);
-    l->length = calloc(words + 1, sizeof *l->length);
-    l->frequency = calloc(words + 1, sizeof *l->frequency);
-    l->occurrences = calloc(words + 1, sizeof *l->occurrences);
-    l->symbol = calloc(bytes, sizeof *l->symbol);
-    l->old = calloc(longest, sizeof *l->old);
-    if (!l->start || !l->length || !l->frequency || !l->occurrences || !l->symbol || !l->old) return false;
+    l->start = qkv_arena_zeroed(&l->arena, (words + 1) * sizeof *l->start);
+    l->length = qkv_arena_zeroed(&l->arena, (words + 1) * sizeof *l->length);
+    l->frequency = qkv_arena_zeroed(&l->arena, (words + 1) * sizeof *l->frequency);
+    l->occurrences = qkv_arena_zeroed(&l->arena, (words + 1) * sizeof *l->occurrences);
+    l->symbol = qkv_arena_zeroed(&l->arena, bytes * sizeof *l->symbol);
+    l->old = qkv_arena_zeroed(&l->arena, longest * sizeof *l->old);
+    if (l->arena.failed) return false;
     for (int64_t i = 0; i < types->size; i++)
         if (!add_word(l, qkv_types_token(types, i), types->frequency[i])) return false;
     return true;
@@ -345,12 +346,7 @@ static void release(struct learning *l)
 {
     for (int64_t p = 0; l->pairs && p < l->pairs_capacity; p++) free(l->pairs[p].word);
     free(l->pairs);
-    free(l->start);
-    free(l->length);
-    free(l->frequency);
-    free(l->occurrences);
-    free(l->symbol);
-    free(l->old);
+    qkv_arena_release(&l->arena);
     free(l->changed);
     free(l->heap);
     qkv_types_release(&l->symbols);

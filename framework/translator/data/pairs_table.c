@@ -1,5 +1,6 @@
 /* Tables of sentence pairs: finding the columns of sentences, adding their pairs. */
 #include "core/memory.h"
+#include "core/text.h"
 #include "data/pairs.h"
 #include "data/unicode.h"
 
@@ -217,8 +218,7 @@ static enum qkv_status too_few_columns(const struct table *table, const struct q
                     "place, or export the table with tabs",
                 path, separators[s], separators[s]);
     }
-    size_t size = strlen(path);
-    if (size > 5 && !strcmp(path + size - 5, ".yaml"))
+    if (qkv_ends_in(path, ".yaml"))
         return qkv_error_set(error, "%s: has no sentence pairs; if it is a config, train it: qkv train %s",
                              path, path);
     return qkv_error_set(

@@ -3,6 +3,7 @@
 
 #include "config/path.h"
 #include "core/memory.h"
+#include "core/text.h"
 #include "data/prepared.h"
 #include "data/unicode.h"
 
@@ -49,17 +50,11 @@ static enum qkv_status open_side(struct qkv_lines *lines, const char *prefix, co
     return result;
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t size = strlen(text), end_size = strlen(end);
-    return size >= end_size && !strcmp(text + size - end_size, end);
-}
-
 /* Whether a path names a table, and not the common prefix of two files. */
 static bool is_table(const char *path, bool any_name)
 {
     struct stat status;
-    return !strcmp(path, "-") || ends_in(path, ".tsv") || ends_in(path, ".tsv.gz") ||
+    return !strcmp(path, "-") || qkv_ends_in(path, ".tsv") || qkv_ends_in(path, ".tsv.gz") ||
            (any_name && !stat(path, &status) && !S_ISDIR(status.st_mode));
 }
 

@@ -345,12 +345,6 @@ static double score_sample(const struct qkv_bootstrap *b, int c, const uint32_t 
     return score_of(&b->scorers[c / QKV_METRIC_COUNT], c % QKV_METRIC_COUNT, values);
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 static double mean_of(const double *numbers, int64_t count)
 {
     double sum = 0;
@@ -392,7 +386,7 @@ static void conclude(struct qkv_bootstrap *b, int64_t samples, double *scratch)
         struct qkv_bootstrap_column *column = &b->columns[c];
         int64_t tail = samples / 40;
         if (!column->width) continue;
-        qsort(column->samples, (size_t)samples, sizeof *column->samples, compare_numbers);
+        qsort(column->samples, (size_t)samples, sizeof *column->samples, qkv_by_value);
         column->result.mean = mean_of(column->samples, samples);
         column->result.interval = (column->samples[samples - 1 - tail] - column->samples[tail]) / 2;
     }

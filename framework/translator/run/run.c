@@ -5,6 +5,7 @@
 #include "config/path.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/text.h"
 #include "data/bpe.h"
 #include "graph/internal.h"
 
@@ -68,8 +69,7 @@ enum { SHOWN = 10, END_LENGTH = sizeof END - 1 };
 
 static int is_checkpoint(const struct dirent *entry)
 {
-    size_t length = strlen(entry->d_name);
-    return length > END_LENGTH && !strcmp(entry->d_name + length - END_LENGTH, END);
+    return qkv_ends_in(entry->d_name + 1, END);
 }
 
 static int is_visible(const struct dirent *entry)

@@ -4,22 +4,23 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/numbers.h"
 #include "metrics/metric.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <math.h>
 
-static double number_of(const cJSON *line, const char *key)
+double qkv_json_number(const cJSON *object, const char *key)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(line, key);
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
     return cJSON_IsNumber(item) ? item->valuedouble : (double)NAN;
 }
 
 static struct qkv_log_place place_of(const cJSON *line)
 {
-    return (struct qkv_log_place){number_of(line, "update"), number_of(line, "tokens"),
-                                  number_of(line, "seconds")};
+    return (struct qkv_log_place){qkv_json_number(line, "update"), qkv_json_number(line, "tokens"),
+                                  qkv_json_number(line, "seconds")};
 }
 
 static bool add_interval(struct qkv_training_log *log, const cJSON *line)
@@ -30,11 +31,11 @@ static bool add_interval(struct qkv_training_log *log, const cJSON *line)
     }
     log->interval[log->intervals++] = (struct qkv_log_interval){
         .place = place_of(line),
-        .loss = number_of(line, "loss"),
-        .cross_entropy = number_of(line, "cross_entropy"),
-        .learning_rate = number_of(line, "learning_rate"),
-        .gradient_norm = number_of(line, "gradient_norm"),
-        .tokens_per_second = number_of(line, "tokens_per_second"),
+        .loss = qkv_json_number(line, "loss"),
+        .cross_entropy = qkv_json_number(line, "cross_entropy"),
+        .learning_rate = qkv_json_number(line, "learning_rate"),
+        .gradient_norm = qkv_json_number(line, "gradient_norm"),
+        .tokens_per_second = qkv_json_number(line, "tokens_per_second"),
     };
     return true;
 }
@@ -43,8 +44,8 @@ static struct qkv_log_validation validation_of(const cJSON *line)
 {
     struct qkv_log_validation validation = {.place = place_of(line)};
     for (int m = 0; m < QKV_METRIC_COUNT; m++)
-        validation.score[m] = number_of(line, qkv_metric_info((enum qkv_metric)m)->key);
-    validation.bits_per_character = number_of(line, QKV_BITS_PER_CHARACTER);
+        validation.score[m] = qkv_json_number(line, qkv_metric_info((enum qkv_metric)m)->key);
+    validation.bits_per_character = qkv_json_number(line, QKV_BITS_PER_CHARACTER);
     return validation;
 }
 
@@ -66,7 +67,7 @@ static bool add_line(struct qkv_training_log *log, const char *text)
     if (!line && errno == ENOMEM) return false; /* cJSON does not say why it fails */
     const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "kind"));
     bool complete = true;
-    if (kind && number_of(line, "update") >= 0) {
+    if (kind && qkv_json_number(line, "update") >= 0) {
         if (!strcmp(kind, "train")) complete = add_interval(log, line);
         if (!strcmp(kind, "validation")) complete = add_validation(log, line);
         if (!strcmp(kind, "average")) {
@@ -117,12 +118,6 @@ const struct qkv_log_validation *qkv_training_log_default(const struct qkv_train
     return best;
 }
 
-static int compare_ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 enum qkv_status qkv_training_log_speed(const struct qkv_training_log *log, double *speed,
                                        struct qkv_error *error)
 {
@@ -132,7 +127,7 @@ enum qkv_status qkv_training_log_speed(const struct qkv_training_log *log, doubl
     if (!speeds) return qkv_no_memory(error);
     for (int64_t i = 0; i < log->intervals; i++)
         if (log->interval[i].tokens_per_second > 0) speeds[count++] = log->interval[i].tokens_per_second;
-    qsort(speeds, (size_t)count, sizeof *speeds, compare_ascending);
+    qsort(speeds, (size_t)count, sizeof *speeds, qkv_by_value);
     if (count) *speed = speeds[count / 2];
     free(speeds);
     return QKV_OK;

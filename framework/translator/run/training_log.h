@@ -3,6 +3,11 @@
 
 #include "qkv/trainer.h"
 
+struct cJSON;
+
+/* A number of an object of JSON; NaN if it has none with this key. */
+double qkv_json_number(const struct cJSON *object, const char *key);
+
 /* A point in training. Counts are double, as in JSON; NaN: not recorded. */
 struct qkv_log_place {
     double update, tokens, seconds;

@@ -51,7 +51,7 @@ struct qkv_evaluator {
     struct qkv_translator *translator;
     const struct qkv_hypothesis *outputs; /* [sentences]; owned by the translator, until its next run */
     const char **translations;            /* [sentences]: texts live in `arena` */
-    struct qkv_arena arena;
+    struct qkv_arena arena, memory;       /* memory: of the arrays above */
 };
 
 static enum qkv_status side_fits(const struct qkv_corpus *corpus, const struct qkv_corpus_side *side,
@@ -86,15 +86,14 @@ enum qkv_status qkv_corpus_fits(const struct qkv_corpus *corpus, const char *pat
 static bool make_slots(struct qkv_evaluator *e)
 {
     e->slots = e->workers ? qkv_workers_count(e->workers) : 1;
-    e->slot = calloc((size_t)e->slots, sizeof *e->slot);
-    e->sums = calloc((size_t)e->batches.count, sizeof *e->sums);
-    e->sources = calloc((size_t)e->corpus->count, sizeof *e->sources);
-    e->translations = calloc((size_t)e->corpus->count, sizeof *e->translations);
-    e->correct = calloc((size_t)e->corpus->count, sizeof *e->correct);
+    e->slot = qkv_arena_zeros(&e->memory, e->slots, sizeof *e->slot);
+    e->sums = qkv_arena_zeros(&e->memory, e->batches.count, sizeof *e->sums);
+    e->sources = qkv_arena_zeros(&e->memory, e->corpus->count, sizeof *e->sources);
+    e->translations = qkv_arena_zeros(&e->memory, e->corpus->count, sizeof *e->translations);
+    e->correct = qkv_arena_zeros(&e->memory, e->corpus->count, sizeof *e->correct);
     int64_t tokens = e->corpus->target.start[e->corpus->count] + e->corpus->count; /* or more */
-    e->log_probabilities = calloc((size_t)tokens, sizeof *e->log_probabilities);
-    if (!e->slot || !e->sums || !e->correct || !e->sources || !e->translations || !e->log_probabilities)
-        return false;
+    e->log_probabilities = qkv_arena_zeros(&e->memory, tokens, sizeof *e->log_probabilities);
+    if (e->memory.failed) return false;
     const struct qkv_corpus_side *source = &e->corpus->source;
     for (int64_t i = 0; i < e->corpus->count; i++)
         e->sources[i] =
@@ -195,12 +194,7 @@ void qkv_evaluator_free(struct qkv_evaluator *e)
     qkv_translator_free(e->translator);
     qkv_batches_release(&e->batches);
     qkv_arena_release(&e->arena);
-    free(e->slot);
-    free(e->sums);
-    free(e->correct);
-    free(e->log_probabilities);
-    free(e->sources);
-    free(e->translations);
+    qkv_arena_release(&e->memory);
     free(e);
 }
 

@@ -6,6 +6,7 @@
 #include "core/system.h"
 #include "core/text.h"
 #include "metrics/metric.h"
+#include "run/training_log.h"
 
 #include <cjson/cJSON.h>
 #include <ctype.h>
@@ -16,12 +17,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t length = strlen(text), end_length = strlen(end);
-    return length >= end_length && !strcmp(text + length - end_length, end);
-}
-
 /* True for the names of files that a run writes. */
 static bool is_run_file(const char *name)
 {
@@ -31,7 +26,7 @@ static bool is_run_file(const char *name)
                                         QKV_RUN_LAST,          QKV_RUN_BEST,          QKV_RUN_AVERAGE};
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         if (!strcmp(name, NAMES[i])) return true;
-    return qkv_numbered_is_reserved(name) && ends_in(name, ".safetensors");
+    return qkv_numbered_is_reserved(name) && qkv_ends_in(name, ".safetensors");
 }
 
 /* True for the names of temporary files that a killed run leaves: <name>.<process>.<number>.tmp (file.h), and
@@ -40,7 +35,7 @@ static bool is_temporary(const char *name)
 {
     char final_name[256];
     if (!strcmp(name, QKV_RUN_BEST ".tmp")) return true;
-    if (strlen(name) >= sizeof final_name || !ends_in(name, ".tmp")) return false;
+    if (strlen(name) >= sizeof final_name || !qkv_ends_in(name, ".tmp")) return false;
     strcpy(final_name, name);
     for (int parts = 0; parts < 3; parts++) {
         char *dot = strrchr(final_name, '.');
@@ -56,7 +51,7 @@ static bool is_temporary(const char *name)
 static bool is_written_by_qkv(int folder, const char *name, int *code)
 {
     char begin[4096] = "";
-    bool is_model = ends_in(name, ".safetensors"), is_vocabulary = ends_in(name, ".vocabulary"),
+    bool is_model = qkv_ends_in(name, ".safetensors"), is_vocabulary = qkv_ends_in(name, ".vocabulary"),
          is_format = !strcmp(name, QKV_RUN_FORMAT_FILE);
     if (!is_format && is_written_by_qkv(folder, QKV_RUN_FORMAT_FILE, code)) return true;
     if (!is_model && !is_vocabulary && !is_format) /* config.yaml comes after the format */
@@ -95,7 +90,7 @@ static enum qkv_status list_run_files(struct training *training, struct contents
         if (!is_run_file(name)) continue;
         snprintf(contents->name, sizeof contents->name, "%s", name);
         contents->has_last = contents->has_last || !strcmp(name, QKV_RUN_LAST);
-        contents->has_model = contents->has_model || ends_in(name, ".safetensors");
+        contents->has_model = contents->has_model || qkv_ends_in(name, ".safetensors");
         const char *path = QKV_RUN_FILE(training->folder, name);
         status = qkv_file_check(path, error);
         int code = 0;
@@ -243,28 +238,22 @@ static bool keeps_average(struct training *training, const cJSON *line)
 {
     struct kept_average *kept = &training->kept_average;
     const char *metric = qkv_metric_info(training->config->training.early_stopping_metric)->key;
-    const cJSON *update = cJSON_GetObjectItemCaseSensitive(line, "update"),
-                *checkpoints = cJSON_GetObjectItemCaseSensitive(line, "checkpoints"),
-                *score = cJSON_GetObjectItemCaseSensitive(line, metric);
-    if (!kept->checkpoints || !cJSON_IsNumber(update) || !cJSON_IsNumber(checkpoints) ||
-        !cJSON_IsNumber(score))
-        return false;
-    if (update->valuedouble != (double)training->progress.update ||
-        checkpoints->valuedouble != (double)kept->checkpoints)
+    double score = qkv_json_number(line, metric);
+    if (!kept->checkpoints || isnan(score) ||
+        qkv_json_number(line, "update") != (double)training->progress.update ||
+        qkv_json_number(line, "checkpoints") != (double)kept->checkpoints)
         return false;
     kept->is_scored = true;
-    kept->score = score->valuedouble;
+    kept->score = score;
     return true;
 }
 
 /* Whether the last checkpoint was saved after the change of the learning rate that a line describes. */
 static bool has_rate(const struct training *training, const cJSON *line)
 {
-    const cJSON *update = cJSON_GetObjectItemCaseSensitive(line, "update"),
-                *rate = cJSON_GetObjectItemCaseSensitive(line, "rate");
-    return cJSON_IsNumber(update) && cJSON_IsNumber(rate) &&
-           (update->valuedouble < (double)training->progress.update ||
-            fabs(rate->valuedouble - training->rate.before) <= 0);
+    double update = qkv_json_number(line, "update"), rate = qkv_json_number(line, "rate");
+    return !isnan(update) && !isnan(rate) &&
+           (update < (double)training->progress.update || fabs(rate - training->rate.before) <= 0);
 }
 
 /* Copies the lines up to the current update, but the line of an average only if that is kept. Sets seconds_before. Returns 0
@@ -278,14 +267,12 @@ static int copy_metrics(struct training *training, FILE *from, FILE *to)
     while (!code && getline(&line, &capacity, from) > 0) {
         cJSON *object = strchr(line, '\n') ? cJSON_Parse(line) : NULL;
         if (!object && errno == ENOMEM) code = ENOMEM; /* cJSON does not say why it fails */
-        const cJSON *update = cJSON_GetObjectItemCaseSensitive(object, "update");
         const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "kind"));
         bool is_dropped = kind && ((!strcmp(kind, "average") && !keeps_average(training, object)) ||
                                    (!strcmp(kind, "rate") && !has_rate(training, object)));
-        if (!is_dropped && cJSON_IsNumber(update) &&
-            update->valuedouble <= (double)training->progress.update) {
-            const cJSON *seconds = cJSON_GetObjectItemCaseSensitive(object, "seconds");
-            if (cJSON_IsNumber(seconds)) training->seconds_before = seconds->valuedouble;
+        if (!is_dropped && qkv_json_number(object, "update") <= (double)training->progress.update) {
+            double seconds = qkv_json_number(object, "seconds");
+            if (!isnan(seconds)) training->seconds_before = seconds;
             fputs(line, to);
         }
         cJSON_Delete(object);
