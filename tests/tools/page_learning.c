@@ -235,7 +235,8 @@ PageTest(page_learning, shows_what_silencing_each_head_changes)
     EXPECT_VALUE("count('#order [value=error]')", "0"); /* there are no links */
     EXPECT_VALUE("[...element('curve-key').children].filter(key => key.checkVisibility()).map(key => "
                  "key.textContent.trim()).join()",
-                 "on the dev text,in training,Above: measured on 12 pairs of pairs.tsv.");
+                 "on the dev text,in training,The loss and the alignment error of a moment are means over 12 "
+                 "sentence pairs of pairs.tsv.");
 }
 
 /* The alignment error of a head is that of the reading of its map that is better after training, at each moment. */
@@ -267,7 +268,7 @@ static void expect_loss(const char *checkpoint, double tolerance)
     double expected = json_number(report, "loss"), loss = number_of("learning.moments[momentNumber()].loss");
     cr_expect_float_eq(loss, expected, tolerance, "%s: %g, but %g", checkpoint, loss, expected);
     cr_expect(shows(text_of("moment"), format(", loss %.4f, alignment error ", loss)));
-    cr_expect(shows(text_of("curve-key"), " on 12 pairs of pairs.tsv"));
+    cr_expect(shows(text_of("curve-key"), "over 12 sentence pairs of pairs.tsv"));
 }
 
 PageTest(page_learning, shows_alignment_errors_at_every_moment)

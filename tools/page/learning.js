@@ -123,19 +123,19 @@ function drawCurve() {
     const { moments } = learning, last = moments.at(-1).update, name = alignedHead();
     if (!(last > 0)) return;
     const [training, dev] = [learning.training, learning.curve].map(points => points.filter(([update]) => update <= last));
-    const guessing = Math.log(state.facts?.choices[0] ?? 1); // with the same probability for each word
+    const guessing = state.facts ? Math.log(state.facts.choices[0]) : 0; // with the same probability for each word; 0: not known yet
     const max = Math.max(guessing, ...[...training, ...dev].map(point => point[1])) * 1.08;
     const lineOf = (kind, points) => makeLine(kind, points.map(([update, height]) => [100 * positionOf(update), 100 * (1 - height)]));
     const lossOf = (kind, points) => lineOf(kind, points.map(([update, loss]) => [update, Math.max(0, loss) / max]));
     const errors = name ? moments.map(moment => [moment.update, errorAt(moment, name)]) : [];
-    element('curve').replaceChildren(lossOf('guess', [[0, guessing], [last, guessing]]), lossOf('training', training), lossOf('dev', dev),
+    element('curve').replaceChildren(lossOf('guess', guessing ? [[0, guessing], [last, guessing]] : []), lossOf('training', training), lossOf('dev', dev),
         ...(name ? [lineOf('error', errors), ...errors.map(point => lineOf('measured', [point, point]))] : []));
     for (const [kind, points] of Object.entries({ dev, training, error: errors })) element(`${kind}-key`).hidden = !points.length;
     element('chart').hidden = element('curve-key').hidden = false;
-    element('guess').textContent = `${guessing.toFixed(1)} guessing`;
+    element('guess').textContent = guessing ? `${guessing.toFixed(1)} guessing` : '';
     element('guess').style.top = `${100 * (1 - guessing / max)}%`;
     element('measured').hidden = !measured;
-    if (measured) element('measured').textContent = `Above: measured on ${measured.pairs} pairs of ${measured.file}.`;
+    if (measured) element('measured').textContent = `The loss and the alignment error of a moment are means over ${measured.pairs} sentence pairs of ${measured.file}.`;
     if (name) element('curve-head').textContent = `alignment error of ${wordsOfHead(name)}, ` +
         `100 % at the top${sayFall(name)}`;
 }

@@ -305,11 +305,22 @@ static void write_meaning(const struct qkv_schema *schema, const struct qkv_key 
     write_condition(schema, key, file);
 }
 
+/* The bytes of a path that name its section: model.encoder of model.encoder.num_layers. */
+static size_t section_size(const char *path)
+{
+    const char *name = strrchr(path, '.');
+    return name ? (size_t)(name - path) : 0;
+}
+
 enum qkv_status qkv_schema_write_reference(const struct qkv_schema *schema, FILE *file)
 {
-    fputs("| Key | Type | Values | Default | Meaning |\n|---|---|---|---|---|\n", file);
     for (int i = 0; i < schema->count; i++) {
         const struct qkv_key *key = &schema->keys[i];
+        const char *before = i ? schema->keys[i - 1].path : "";
+        size_t size = section_size(key->path);
+        bool begins = !i || size != section_size(before) || strncmp(before, key->path, size) != 0;
+        if (begins && size) fprintf(file, "\n### `%.*s`\n\n", (int)size, key->path);
+        if (begins) fputs("| Key | Type | Values | Default | Meaning |\n|---|---|---|---|---|\n", file);
         fprintf(file, "| `%s` | ", key->path);
         write_type(key, file);
         if (!key->fallback)
