@@ -175,6 +175,6 @@ const struct command command_config = {
                        {"full", 'f', NULL, OPTION_FLAG, &full,
                         "print every key, not only those that differ from their defaults"},
                        {"reference", 'r', NULL, OPTION_FLAG, &reference,
-                        "print the table of all keys, in Markdown; no CONFIG"}),
+                        "print tables of all keys, in Markdown; no CONFIG"}),
     .run = run_config,
 };

@@ -217,7 +217,7 @@ const struct command command_explain = {
          "its heads (default of the brief text of a run)"},
         {"set", 's', "KEY=VALUE", OPTION_LIST, &request.settings, "scene: override a key; may be repeated"},
         {"reference", 0, NULL, OPTION_FLAG, &request.reference,
-         "print the table of all keys of a scene, in Markdown; no operand"},
+         "print tables of all keys of a scene, in Markdown; no operand"},
         COMMAND_OPTIONS_SENTENCE_PAIR(&request.pair, "run: ", ""),
         {"kind", 0, "KIND", OPTION_CHOICE, &request.kind, "run: {choices} attention (default: cross)",
          .choices = kind_name},

@@ -209,7 +209,8 @@ const struct command command_attribute = {
 #define ATTRIBUTION_METHOD(id, name, value, help) #name ": " help ".\n\n"
 #include "qkv/attribution_methods.def"
 #undef ATTRIBUTION_METHOD
-        "Formats that people look at show shares: the absolute values of a row sum to 1. A negative share "
+        "Formats that people look at show shares: the absolute values of a row sum to 1. Text also "
+        "names, in nats, what they are shares of: rows of a few hundredths are noise. A negative share "
         "is of a word that made the prediction less likely. Formats for programs have the numbers "
         "themselves. docs/attribution.md has definitions, and measures which methods are to be trusted.\n\n"
         "--lens shows instead what the output layer would predict from the state after each layer of the "
