@@ -171,18 +171,16 @@ Test(explain, draws_the_same_vector_for_the_same_word)
     }
 }
 
-/* numpy.random.seed(42); numpy.random.rand(2, 2, 2) is one [2, 2] matrix a head. */
+/* The matrices of two heads, below each other, are the matrix of one head with twice the inputs. */
 Test(explain, draws_matrices_head_by_head)
 {
-    const cJSON *walk =
-        walk_of(scene_of("tokens: a\nrandom: {generator: numpy, seed: 42}\nembeddings: {values: [[1, 2]]}\n"
-                         "weights: {from: random, draw: uniform}\n"
-                         "attention: {heads: 2, key_width: 2, value_width: 1}\n"));
-    static const double RAND[4][2] = {{0.37454012, 0.95071431},
-                                      {0.73199394, 0.59865848},
-                                      {0.15601864, 0.15599452},
-                                      {0.05808361, 0.86617615}};
-    for (int i = 0; i < 4; i++) expect_row(walk, "query_weights", i / 2, i % 2, 2, RAND[i], 8);
+    static const char *const SCENE =
+        "tokens: a\nembeddings: {values: [[%s]]}\nweights: {from: random, draw: uniform}\n"
+        "attention: {heads: %d, key_width: 2, value_width: 1}\n";
+    const cJSON *two = step_of(walk_of(scene_of(format(SCENE, "1, 2", 2))), 0, "query_weights"),
+                *one = step_of(walk_of(scene_of(format(SCENE, "1, 2, 3, 4", 1))), 0, "query_weights");
+    for (int i = 0; i < 4; i++)
+        for (int d = 0; d < 2; d++) cr_expect_eq(number_of(two, i / 2, i % 2, d), number_of(one, 0, i, d));
 }
 
 /* ---- formats ---- */

@@ -6,8 +6,7 @@ static const cJSON *walk_of_seed(const char *name, const char *arguments)
     return walk_of(format("'" SEEDS "/%s.yaml' %s", name, arguments));
 }
 
-/* Rows of matrices, rounded as the tutorial prints them. Random numbers are those of NumPy: randint in general_attention, randn
- * in simple_attention. */
+/* Rows of matrices, rounded as the tutorial prints them. */
 Test(seeds, have_the_figures_of_the_tutorials)
 {
     static const struct {

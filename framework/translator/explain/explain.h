@@ -51,10 +51,6 @@
 
 /* ---- scenes ---- */
 
-enum qkv_generator {
-    QKV_GENERATOR_QKV,  /* qkv_random_uniform and others of qkv/base.h */
-    QKV_GENERATOR_NUMPY /* that of numpy.random.seed */
-};
 enum qkv_distribution { QKV_SAMPLE_NORMAL, QKV_SAMPLE_UNIFORM, QKV_SAMPLE_INTEGERS, QKV_SAMPLE_XAVIER };
 enum qkv_vectors_from {
     QKV_VECTORS_GIVEN,     /* `values`: a row for each word */
@@ -96,7 +92,6 @@ struct qkv_scene {
     const char *name, *about;
     struct qkv_texts tokens, source, follow;
     struct {
-        enum qkv_generator generator;
         int64_t seed;
     } random;
     struct {

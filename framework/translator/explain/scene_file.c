@@ -14,7 +14,6 @@
     static const struct qkv_choice type##_list[] = {__VA_ARGS__};                                            \
     static const struct qkv_choices type##_choices = {type##_list, sizeof type##_list / sizeof *type##_list};
 
-SCENE_CHOICES(qkv_generator, {"qkv", ""}, {"numpy", ""})
 SCENE_CHOICES(qkv_distribution, {"normal", ""}, {"uniform", ""}, {"integers", ""}, {"xavier", ""})
 SCENE_CHOICES(qkv_vectors_from, {"given", ""}, {"random", ""}, {"learned", ""}, {"letters", ""},
               {"projected", ""})
