@@ -131,13 +131,11 @@ Test(misuse, a_graph_that_the_check_cannot_read_is_refused)
     call.y = y;
     qkv_concat(call.graph, call.x, call.x, 3);
     expect_graph_refused(call, "concat: axis is 3, but input is [3]");
-    expect_graph_refused(call_of(constant_of),
-                         "f: the result depends on no variable and on no bound parameter, so that there is "
-                         "no gradient to check");
+    expect_graph_refused(call_of(constant_of), "f: the result depends on no variable and on no bound "
+                                               "parameter, so that there is no gradient to check");
     expect_graph_refused(call_in(QKV_FLOAT32, false), "f: the graph is float32, but must be float64");
-    expect_graph_refused(call_in(QKV_FLOAT64, true),
-                         "f: tensors of the graph share memory, so their values are not kept; build it "
-                         "without qkv_graph_share_memory");
+    expect_graph_refused(call_in(QKV_FLOAT64, true), "f: tensors of the graph share memory, so their values "
+                                                     "are not kept; build it without qkv_graph_share_memory");
 }
 
 Test(misuse, gradients_that_backward_adds_to_are_refused)

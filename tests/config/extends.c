@@ -143,9 +143,8 @@ Test(extends, mistakes_name_their_file)
         {LIST({"x.yaml", "extends: y.yaml\n"}, {"y.yaml", "name: b\nextends: z.yaml\n"},
               {"z.yaml", "extends: ./y.yaml\n"}),
          "z.yaml:1:10: files extend each other in a circle: y.yaml extends z.yaml extends y.yaml\n"},
-        {LIST({"z.yaml", "extends: link.yaml\n"}),
-         "z.yaml:1:10: files extend each other in a circle: x.yaml extends y.yaml extends z.yaml extends "
-         "x.yaml\n"},
+        {LIST({"z.yaml", "extends: link.yaml\n"}), "z.yaml:1:10: files extend each other in a circle: x.yaml "
+                                                   "extends y.yaml extends z.yaml extends x.yaml\n"},
         /* Mistakes of keys, in each file. */
         {LIST({"y.yaml", "extends: base.yaml\nmodel: {encoder: {num_head: 2}}\ntraining: {batch_size: none, "
                          "updates: -1}\n"},

@@ -3,9 +3,8 @@
 #include "framework/engine/core/numbers.h"
 #include "support.h"
 
-static const char INEXACT[] =
-    "a?(sin|cos|tan)h?|sincos|atan2|exp|exp2|exp10|expm1|log|log2|log10|log1p|pow|pow10|"
-    "cbrt|hypot|erfc?|[lt]?gamma";
+static const char INEXACT[] = "a?(sin|cos|tan)h?|sincos|atan2|exp|exp2|exp10|expm1|log|log2|log10|log1p|pow|"
+                              "pow10|cbrt|hypot|erfc?|[lt]?gamma";
 
 /* The objects of the library, of its kernels and of the command. */
 static const char OBJECTS[] = "framework/CMakeFiles tools/CMakeFiles -name '*.o'";

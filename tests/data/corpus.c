@@ -107,11 +107,9 @@ Test(corpus, reports_errors_of_two_line_aligned_files)
 {
     const char *folder = scratch("data_pairs"), *prefix = format("%s/p", folder);
     const char *en = write_text(folder, "p.en", "a\nb\nc\n"), *de = format("%s/p.de", folder);
-    expect_error(
-        prefix,
-        format("%s: there is no such file, and no %s or %s.gz (a data path is x.tsv, x.tsv.gz, or the "
-               "common prefix of two files)",
-               prefix, de, de));
+    expect_error(prefix, format("%s: there is no such file, and no %s or %s.gz (a data path is x.tsv, "
+                                "x.tsv.gz, or the common prefix of two files)",
+                                prefix, de, de));
     write_text(folder, "p.de", "x\ny");
     expect_error(prefix,
                  format("%s:3:1: the line has no counterpart: %s has 3 lines, but %s has 2", en, en, de));

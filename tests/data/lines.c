@@ -44,12 +44,10 @@ Test(lines, reads_plain_and_gzip_text_in_the_same_way)
         {"\x1F\n", "\x1F|"},
         {"\xEF\n", "/in:1:1: byte 0xEF is not valid UTF-8"},
         {"\xFF", "/in:1:1: byte 0xFF is not valid UTF-8"},
-        {"ab\nH\xF6re\n",
-         "ab|/in:2:2: byte 0xF6 is not valid UTF-8; if the text is in Latin-1 or Windows-1252, convert it: "
-         "iconv -f WINDOWS-1252 -t UTF-8"},
-        {"vas\xA0?\n",
-         "/in:1:4: byte 0xA0 is not valid UTF-8; if the text is in Latin-1 or Windows-1252, convert it: "
-         "iconv -f WINDOWS-1252 -t UTF-8"},
+        {"ab\nH\xF6re\n", "ab|/in:2:2: byte 0xF6 is not valid UTF-8; if the text is in Latin-1 or "
+                          "Windows-1252, convert it: iconv -f WINDOWS-1252 -t UTF-8"},
+        {"vas\xA0?\n", "/in:1:4: byte 0xA0 is not valid UTF-8; if the text is in Latin-1 or Windows-1252, "
+                       "convert it: iconv -f WINDOWS-1252 -t UTF-8"},
         {"a\nb\xFF\n", "a|/in:2:2: byte 0xFF is not valid UTF-8"},
     };
     const char *folder = scratch("same");
@@ -89,19 +87,17 @@ Test(lines, converts_utf16_of_both_byte_orders)
         add_member(packed, bytes, size);
         cr_expect_str_eq(read_all(packed), "a|\u20AC\U0001F600\u00E9|");
         const char *cut = write_bytes(folder, "cut", bytes, size - 1);
-        cr_expect_str_eq(read_all(cut),
-                         format("a|%s: is not valid UTF-16 (it ends within a character), although it begins "
-                                "like it; save it as UTF-8",
-                                cut));
+        cr_expect_str_eq(read_all(cut), format("a|%s: is not valid UTF-16 (it ends within a character), "
+                                               "although it begins like it; save it as UTF-8",
+                                               cut));
         cr_expect_str_eq(read_all(write_bytes(folder, "mark", bytes, 2)), "");
     }
     static const uint16_t halves[][3] = {{0xFEFF, 0xD83D, 'a'}, {0xFEFF, 0xDE00, 'a'}};
     for (int i = 0; i < 2; i++) {
         const char *half = write_bytes(folder, "half", bytes, utf16_of(halves[i], 3, false, bytes));
-        cr_expect_str_eq(read_all(half),
-                         format("%s: is not valid UTF-16 (half of a pair of surrogates is missing), although "
-                                "it begins like it; save it as UTF-8",
-                                half));
+        cr_expect_str_eq(read_all(half), format("%s: is not valid UTF-16 (half of a pair of surrogates is "
+                                                "missing), although it begins like it; save it as UTF-8",
+                                                half));
     }
     /* UTF-32 begins like UTF-16. */
     const char *wide = write_bytes(folder, "wide", "\xFF\xFE\0\0a\0\0\0", 8);
@@ -195,10 +191,9 @@ Test(lines, refuses_endless_lines_and_files_that_expand_too_much)
     enum qkv_status status = QKV_OK;
     while (!status && found) status = qkv_lines_next(&lines, &found, &error);
     cr_expect_eq(status, QKV_INVALID);
-    cr_expect_str_eq(error.message,
-                     format("%s: the gzip file expands to more than 200 times its size, which text does not; "
-                            "unpack it if that is right",
-                            path));
+    cr_expect_str_eq(error.message, format("%s: the gzip file expands to more than 200 times its size, which "
+                                           "text does not; unpack it if that is right",
+                                           path));
     qkv_lines_close(&lines);
 }
 

@@ -172,9 +172,8 @@ Test(pairs_file, reads_json_lines)
         {"[\"a\\tb\", \"c\"]\n[\"d\", \"e\"]\n", "a b=c|d=e| 1 2 of 2,  , header, JSON lines"},
         {"{\"a\": \"b\", \"c\": \"d\"}\n{\"a\": \"e\", \"c\"}\n",
          "in.tsv:2: is not a JSON object, as the lines before it are"},
-        {"[{\"a\": \"b\", \"c\": \"d\"}]",
-         "in.tsv: is JSON, but not JSON lines, which have an object in each line: convert it, as in: jq -c "
-         "'.[]' FILE >pairs.jsonl"},
+        {"[{\"a\": \"b\", \"c\": \"d\"}]", "in.tsv: is JSON, but not JSON lines, which have an object in "
+                                           "each line: convert it, as in: jq -c '.[]' FILE >pairs.jsonl"},
         {"{a}\tb\n[c]\td\n", "{a}=b|[c]=d| 1 2 of 2,  "},
         {NULL},
     };
@@ -324,12 +323,10 @@ Test(pairs_file, says_what_is_wrong)
     static const struct row rows[] = {
         {"", "in.tsv: the file is empty"},
         {"\n \n", "in.tsv: has only blank lines"},
-        {"one\ntwo\n",
-         "in.tsv: its lines have no tab, but a line needs a sentence, a tab and its translation; for two "
-         "files with a sentence in each line, name both"},
-        {"one ||| uno\n",
-         "in.tsv: its lines have no tab; if '|||' separates the two sentences, write a tab in its place, "
-         "or export the table with tabs"},
+        {"one\ntwo\n", "in.tsv: its lines have no tab, but a line needs a sentence, a tab and its "
+                       "translation; for two files with a sentence in each line, name both"},
+        {"one ||| uno\n", "in.tsv: its lines have no tab; if '|||' separates the two sentences, write a tab "
+                          "in its place, or export the table with tabs"},
         {"1\tone\n2\ttwo\n",
          "in.tsv: only one of its 2 columns holds sentences (text in most lines, and not always the same), "
          "but a pair needs two; name them with --columns, as in --columns 1,2"},
@@ -357,10 +354,9 @@ Test(pairs_file, says_what_is_wrong)
     }
     const struct qkv_pairs_request none = {.path = format("%s/none.tsv", folder)},
                                    in_a_folder = {.path = folder};
-    cr_expect_str_eq(
-        read_pairs(folder, none),
-        "none.tsv: there is no such file, and no two files none.tsv.en and none.tsv.es (or other "
-        "languages) of which it is the common prefix");
+    cr_expect_str_eq(read_pairs(folder, none),
+                     "none.tsv: there is no such file, and no two files none.tsv.en and none.tsv.es (or "
+                     "other languages) of which it is the common prefix");
     cr_expect_str_eq(read_pairs("no folder", in_a_folder),
                      format("%s: cannot be read: it is a folder", folder));
 }

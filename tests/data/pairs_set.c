@@ -40,11 +40,10 @@ Test(pairs_set, describes_both_sides)
          "repeated 0, shared 0, markup 0; Latin 1.000, words 2 up to 1, characters 6 of 5, spaces; "
          "Latin 0.556, words 3 up to 2, characters 10 of 7, spaces"},
         {"one\t\u65e5\u672c\u8a9e\u3092\u8a71\u3059\n",
-         "repeated 0, shared 0, markup 0; Latin 1.000, words 1 up to 1, characters 3 of 3, spaces; "
-         "Japanese 1.000, words 1 up to 1, characters 6 of 6"},
-        {"1 2\t2 1\n",
-         "repeated 0, shared 0, markup 0; unknown 0.000, words 2 up to 2, characters 3 of 2, spaces; "
-         "unknown 0.000, words 2 up to 2, characters 3 of 2, spaces"},
+         "repeated 0, shared 0, markup 0; Latin 1.000, words 1 up to 1, characters 3 of 3, spaces; Japanese "
+         "1.000, words 1 up to 1, characters 6 of 6"},
+        {"1 2\t2 1\n", "repeated 0, shared 0, markup 0; unknown 0.000, words 2 up to 2, characters 3 of 2, "
+                       "spaces; unknown 0.000, words 2 up to 2, characters 3 of 2, spaces"},
         /* Markup: the first five, and &D; */
         {"a<br>b\tx\na\t<b>x</b>\na&nbsp;b\tx\na <i class=y>b\tx\na<br/>\tx\n"
          "1 < 2 and 3 > 2\tx\nR&D; x\tR & D;\na <heart\tx\nif a<b and c\tx\n",

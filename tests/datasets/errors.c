@@ -54,10 +54,9 @@ Test(generate_errors, of_files)
 Test(generate_errors, of_a_missing_lexicon)
 {
     const char *folder = scratch("missing");
-    expect_error(
-        run("cd '%s' && qkv generate en_es -o out", folder),
-        "datasets/en_es/lexicon.txt: cannot be read: No such file or directory (--lexicon FILE says where "
-        "the lexicon is)");
+    expect_error(run("cd '%s' && qkv generate en_es -o out", folder),
+                 "datasets/en_es/lexicon.txt: cannot be read: No such file or directory (--lexicon FILE says "
+                 "where the lexicon is)");
     expect_error(run("cd '%s' && qkv generate en_es -o out --lexicon .", folder),
                  ".: cannot be read: it is a folder (--lexicon FILE says where the lexicon is)");
     cr_assert_eq(names_in(folder), 0);

@@ -75,9 +75,8 @@ Test(stream, sequences_of_dev_and_test_are_not_in_train)
     cr_expect_eq(lines_of(folder, "train.tsv", ""), 5000);
     cr_expect_eq(shared(folder), 0);
     cr_expect_eq(lines_of(folder, "train.tsv",
-                          "| awk -F '\\t' '{r = \"\"; n = split($1, x, \" \"); "
-                          "for (i = n; i; i--) r = r x[i] (i > 1 ? \" \" : \"\"); "
-                          "if (r != $2) print}'"),
+                          "| awk -F '\\t' '{r = \"\"; n = split($1, x, \" \"); for (i = n; i; i--) r = r "
+                          "x[i] (i > 1 ? \" \" : \"\"); if (r != $2) print}'"),
                  0, "not reversed");
 }
 

@@ -159,11 +159,10 @@ Test(chart, says_what_a_png_needs)
 {
     const char *folder = scratch("absent");
     write_text(folder, "libpangocairo-1.0.so.0", "");
-    write_text(
-        folder, "a.json",
-        "{\"run\": \"a\", \"parameters\": 1, \"test\": \"t\", \"sentences\": 2, \"token_accuracy\": 1, "
-        "\"sequence_accuracy\": 1, \"bleu\": 1, \"by_length\": [{\"from\": 1, \"to\": 2, \"sentences\": 2, "
-        "\"sequence_accuracy\": 1}]}");
+    write_text(folder, "a.json",
+               "{\"run\": \"a\", \"parameters\": 1, \"test\": \"t\", \"sentences\": 2, \"token_accuracy\": "
+               "1, \"sequence_accuracy\": 1, \"bleu\": 1, \"by_length\": [{\"from\": 1, \"to\": 2, "
+               "\"sentences\": 2, \"sequence_accuracy\": 1}]}");
     struct outcome outcome = run("cd '%s' && LD_LIBRARY_PATH=. qkv compare a.json -o a.svg -o a.png", folder);
     cr_expect_eq(outcome.exit_code, 2);
     cr_expect_eq(strncmp(outcome.error, "qkv: png and pdf need ", 22), 0, "%s", outcome.error);

@@ -8,9 +8,8 @@
 static const char *compiled_with(const char *name, const char *filter)
 {
     const char *folder = installed(name);
-    run_ok("PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") && export PKG_CONFIG_PATH && "
-           "%s <'%s/examples/%s.c' >'%s/%s.c' && "
-           "'%s' -std=c11 -Wall -Wextra -Wpedantic -Werror %s '%s/%s.c' "
+    run_ok("PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") && export PKG_CONFIG_PATH && %s "
+           "<'%s/examples/%s.c' >'%s/%s.c' && '%s' -std=c11 -Wall -Wextra -Wpedantic -Werror %s '%s/%s.c' "
            "$(pkg-config --cflags --libs qkv) -o '%s/%s' && pkg-config --variable=libdir qkv >'%s/libdir'",
            folder, filter, QKV_SOURCE_DIR, name, folder, name, QKV_COMPILER, QKV_INSTRUMENTATION, folder,
            name, folder, name, folder);
@@ -130,10 +129,9 @@ Test(examples, own_network_trains_translates_and_draws)
     EXPECT_IN_ORDER(output, "cross attention, layer 1, head 4\n");
     cr_expect(refused(run("%s %s 'the cat' %s model.settings=heads=3", own_network, config, settings),
                       "own_network: network gru_with_heads: 3 heads do not divide a width of 16"));
-    cr_expect(
-        refused(run("'%s' translate '%s/run' </dev/null", QKV_BINARY, folder),
-                "qkv: model.network: this program has no network called 'gru_with_heads'; the program that "
-                "has it calls qkv_network_register (qkv/model.h)"));
+    cr_expect(refused(run("'%s' translate '%s/run' </dev/null", QKV_BINARY, folder),
+                      "qkv: model.network: this program has no network called 'gru_with_heads'; the program "
+                      "that has it calls qkv_network_register (qkv/model.h)"));
 }
 
 /* Its own decoding gives the numbers of its forced pass, or qkv_train would refuse it, as it does where reorder is wrong. The

@@ -56,10 +56,9 @@ Test(consumer, finds_only_compatible_versions)
 static char *build_with_pkg_config(const char *folder, const char *package)
 {
     return run_ok(
-        "PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") && export PKG_CONFIG_PATH && "
-        "'%s' -std=c11 -Wall -Wextra -Werror %s -o '%s/xor' '%s/examples/xor.c' "
-        "$(pkg-config --cflags --libs %s) && "
-        "LD_LIBRARY_PATH=$(pkg-config --variable=libdir qkv) %s '%s/xor' && readelf -d '%s/xor'",
+        "PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") && export PKG_CONFIG_PATH && '%s' "
+        "-std=c11 -Wall -Wextra -Werror %s -o '%s/xor' '%s/examples/xor.c' $(pkg-config --cflags --libs %s) "
+        "&& LD_LIBRARY_PATH=$(pkg-config --variable=libdir qkv) %s '%s/xor' && readelf -d '%s/xor'",
         folder, QKV_COMPILER, QKV_INSTRUMENTATION, folder, QKV_SOURCE_DIR, package, QKV_EMULATOR, folder,
         folder);
 }
@@ -81,8 +80,7 @@ Test(consumer, needs_no_other_package_of_pkg_config)
     for (int i = 0; i < 2; i++) {
         const char *package = i ? "qkv-engine" : "qkv";
         char *flags = run_ok("cd '%s/prefix' && PKG_CONFIG_LIBDIR=$(dirname $(find . -name qkv.pc)) "
-                             "pkg-config --cflags --libs %s "
-                             "| tr ' ' '\\n' | grep -v '^-[IL]' | tr -d '\\n'",
+                             "pkg-config --cflags --libs %s | tr ' ' '\\n' | grep -v '^-[IL]' | tr -d '\\n'",
                              folder, package);
         cr_expect_str_eq(flags, format("-l%s", package));
     }
@@ -111,10 +109,9 @@ Test(library, loads_no_library_of_pictures_at_its_start)
     cr_expect(!strstr(needed, "cairo") && !strstr(needed, "pango") && !strstr(needed, "gobject"), "%s",
               needed);
     /* Only a png needs them. */
-    run_ok(
-        "cd '%s' && LD_DEBUG=files prefix/bin/qkv explain '%s/configs/seeds/simple_attention.yaml' -o a.svg "
-        "2>loaded && grep -q utf8proc loaded && ! grep -q -e cairo -e pango loaded",
-        folder, QKV_SOURCE_DIR);
+    run_ok("cd '%s' && LD_DEBUG=files prefix/bin/qkv explain '%s/configs/seeds/simple_attention.yaml' -o "
+           "a.svg 2>loaded && grep -q utf8proc loaded && ! grep -q -e cairo -e pango loaded",
+           folder, QKV_SOURCE_DIR);
 }
 
 Test(consumer, finds_the_same_version_everywhere)
@@ -135,10 +132,9 @@ static void compile_each_header(const char *name, const char *compiler, const ch
     char *headers = run_ok("cd '%s/prefix/include' && ls qkv/*.h", folder);
     int count = 0;
     for (char *header = strtok(headers, "\n"); header; header = strtok(NULL, "\n"), count++) {
-        struct outcome outcome =
-            run("printf '#include <%s>\\n#include <%s>\\n' | %s %s -Wall -Wextra -Wpedantic -Werror "
-                "-fsyntax-only -I '%s/prefix/include' -",
-                header, header, compiler, language, folder);
+        struct outcome outcome = run("printf '#include <%s>\\n#include <%s>\\n' | %s %s -Wall -Wextra "
+                                     "-Wpedantic -Werror -fsyntax-only -I '%s/prefix/include' -",
+                                     header, header, compiler, language, folder);
         cr_expect_eq(outcome.exit_code, 0, "%s alone does not compile:\n%s", header, outcome.error);
     }
     cr_expect_eq(count, 15); /* the public interface: a further header is to be promised, too */
@@ -165,10 +161,9 @@ Test(headers, declare_c_functions_in_cxx)
                    "    qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(rows, 2));\n"
                    "    return qkv_add(graph, x, x);\n"
                    "}\n");
-    char *names =
-        run_ok("c++ -std=c++17 -Wall -Wextra -Werror -c -o '%s/names.o' -I '%s/prefix/include' '%s' && "
-               "nm -u '%s/names.o'",
-               folder, folder, source, folder);
+    char *names = run_ok("c++ -std=c++17 -Wall -Wextra -Werror -c -o '%s/names.o' -I '%s/prefix/include' "
+                         "'%s' && nm -u '%s/names.o'",
+                         folder, folder, source, folder);
     cr_expect_not_null(strstr(names, " qkv_constant\n"), "%s", names);
     cr_expect_not_null(strstr(names, " qkv_add\n"), "%s", names);
 }

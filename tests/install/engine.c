@@ -30,11 +30,10 @@ Test(engine, stands_alone)
     for (int i = 0; i < 2; i++) {
         const char *example = i ? "attention_gradcheck" : "xor";
         const char *output = run_ok(
-            "PKG_CONFIG_LIBDIR=\"%s/pc:$(dirname \"$(find '%s/prefix' -name qkv-engine.pc)\")\" && "
-            "export PKG_CONFIG_LIBDIR && '%s' -std=c11 -Wall -Wextra -Werror -I'%s/include' -o '%s/%s' "
-            "'%s/examples/%s.c' $(pkg-config --cflags --libs qkv-engine) && "
-            "LD_LIBRARY_PATH=$(pkg-config --variable=libdir qkv-engine) && export LD_LIBRARY_PATH && "
-            "'%s/%s' && ldd '%s/%s'",
+            "PKG_CONFIG_LIBDIR=\"%s/pc:$(dirname \"$(find '%s/prefix' -name qkv-engine.pc)\")\" && export "
+            "PKG_CONFIG_LIBDIR && '%s' -std=c11 -Wall -Wextra -Werror -I'%s/include' -o '%s/%s' "
+            "'%s/examples/%s.c' $(pkg-config --cflags --libs qkv-engine) && LD_LIBRARY_PATH=$(pkg-config "
+            "--variable=libdir qkv-engine) && export LD_LIBRARY_PATH && '%s/%s' && ldd '%s/%s'",
             bare, bare, QKV_COMPILER, bare, bare, example, QKV_SOURCE_DIR, example, bare, example, bare,
             example);
         cr_expect_not_null(strstr(output, "gradients agree\n"), "%s", output);

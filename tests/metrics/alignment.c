@@ -63,9 +63,8 @@ Test(pharaoh, merges_many_links_of_a_line, .timeout = 30)
 
 Test(pharaoh, points_at_what_is_no_link)
 {
-    static const char rest[] =
-        " is not a link between words: write 0-2 for a sure link from the first source word to the "
-        "third target word, 0p2 for a possible one";
+    static const char rest[] = " is not a link between words: write 0-2 for a sure link from the first "
+                               "source word to the third target word, 0p2 for a possible one";
     static const struct {
         const char *text, *place, *link;
     } cases[] = {{"0-0 1_2\n", ":1:5: ", "1_2"},
@@ -145,15 +144,13 @@ Test(formats, obey_the_first_word_that_is_given)
 Test(formats, refuse_what_is_ambiguous)
 {
     static const char either[] =
-        ": words may count from 0 or from 1: no link has a word 0, nor a word that "
-        "only counting from 1 explains; "
-        "say which with --links-from 0 or --links-from 1 (in a config: data.train_links_from)";
+        ": words may count from 0 or from 1: no link has a word 0, nor a word that only counting from 1 "
+        "explains; say which with --links-from 0 or --links-from 1 (in a config: data.train_links_from)";
     cr_expect_str_eq(read_as("either", QKV_LINKS_FROM_DETECTED, "1-1\n1-1\n1-2\n1-1\n"), either);
-    cr_expect_str_eq(
-        read_as("null", QKV_LINKS_FROM_DETECTED, "1 1 1 P\n1 1 2\n2 0 1\n"),
-        ":3:3: the words of a .wa file count from 1, but here is word 0: if it means no word, "
-        "--links-from 1 leaves such links out; if words count from 0, give --links-from 0 (in a config: "
-        "data.train_links_from)");
+    cr_expect_str_eq(read_as("null", QKV_LINKS_FROM_DETECTED, "1 1 1 P\n1 1 2\n2 0 1\n"),
+                     ":3:3: the words of a .wa file count from 1, but here is word 0: if it means no word, "
+                     "--links-from 1 leaves such links out; if words count from 0, give --links-from 0 (in a "
+                     "config: data.train_links_from)");
     cr_expect_str_eq(read_as("zero", QKV_LINKS_FROM_1, "1-1\n1-1\n1-2 1-0\n1-1\n"),
                      ":3:5: here is word 0, but --links-from 1 (in a config: data.train_links_from) says "
                      "that words count from 1");
@@ -221,8 +218,7 @@ Test(formats, fit_words_between_other_white_space)
         {"1 1 1\n1 3 2\n2 1 1\n", "0-0 1-1 0-0 ", true},
         {"0-0 3-1\n0-0\n",
          ":1:5: link 3-1 has no source word 3: the sentence has 2, from 0; nor do the links fit words that "
-         "any white "
-         "space separates: sentence pair 1 has U+00A0 between words",
+         "any white space separates: sentence pair 1 has U+00A0 between words",
          false},
     };
     const struct qkv_word_counts words[] = {{2, 2, {"10\u00a0km far", "a b"}}, {1, 1, {"c", "d"}}};

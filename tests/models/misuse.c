@@ -280,8 +280,7 @@ Test(misuse, attention_with_buckets_needs_relative_positions)
             .x = x, .memory = x, .queries = segments, .keys = segments};
         cr_expect_null(qkv_multi_head_apply(&layer, graph, &inputs, NULL));
         cr_expect_eq(qkv_graph_check(graph, &error), QKV_INVALID);
-        expect_message(
-            "there are 6 buckets, but no bias: set attention.bias to a tensor [6, 2], or give the layer "
-            "relative positions");
+        expect_message("there are 6 buckets, but no bias: set attention.bias to a tensor [6, 2], or give the "
+                       "layer relative positions");
     }
 }

@@ -77,9 +77,8 @@ Test(networks, are_at_most_32)
 Test(networks, are_chosen_by_name)
 {
     struct qkv_model_config config = config_of("own", "");
-    expect_refused(&config,
-                   "model.network: this program has no network called 'own'; the program that has it "
-                   "calls qkv_network_register (qkv/model.h)");
+    expect_refused(&config, "model.network: this program has no network called 'own'; the program that has "
+                            "it calls qkv_network_register (qkv/model.h)");
     own_network_register();
     struct qkv_model *model = qkv_model_new(&config, SIZE, SIZE, QKV_FLOAT32, NULL);
     cr_assert_not_null(model);
@@ -211,15 +210,12 @@ static const struct {
     enum { NOTHING, FEW_ROWS, WIDE, NO_LAYER, MANY_HEADS, NO_ATTENTION } mistake;
     const char *message;
 } MISTAKES[] = {
-    {NOTHING,
-     "network wrong: forward returned NULL, but must return a row of model.decoder.hidden_size for each "
-     "target token: [5, 8]"},
-    {FEW_ROWS,
-     "network wrong: forward returned [4, 8], but must return a row of model.decoder.hidden_size for "
-     "each target token: [5, 8]"},
-    {WIDE,
-     "network wrong: forward returned [5, 16], but must return a row of model.decoder.hidden_size for each "
-     "target token: [5, 8]"},
+    {NOTHING, "network wrong: forward returned NULL, but must return a row of model.decoder.hidden_size for "
+              "each target token: [5, 8]"},
+    {FEW_ROWS, "network wrong: forward returned [4, 8], but must return a row of model.decoder.hidden_size "
+               "for each target token: [5, 8]"},
+    {WIDE, "network wrong: forward returned [5, 16], but must return a row of model.decoder.hidden_size for "
+           "each target token: [5, 8]"},
     {NO_LAYER, "qkv_trace_record: the layer of an attention is 0, but layers count from 1"},
     {MANY_HEADS, "qkv_trace_record: heads is 4, but attention has 1"},
     {NO_ATTENTION, "qkv_trace_record: scale (scale) has no attention weights: record the attention node"},

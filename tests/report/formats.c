@@ -98,18 +98,15 @@ Test(formats, json_holds_tokens_and_weights)
     cJSON *json RELEASED(free_json) = cJSON_Parse(rendered(&report, "json", NULL, NULL));
     cJSON *expected RELEASED(free_json) = cJSON_Parse(
         "{\"format\": \"qkv attention 1\", \"about\": \"weights[row][column] is the number that `value` "
-        "names, "
-        "of the row's token (query) for the column's token (key); rows of attention weights sum to 1, with a "
-        "sink to less; layers and heads count "
-        "from 1\", \"title\": \"perro → 狗\", \"model\": \"tiny\", \"value\": \"attention weight\","
-        "\"source\": [\"perro\", \"a,\\\"b\\\"\", \"</s>\"],"
-        "\"target_input\": [\"<s>\", \"狗\"], \"target_output\": [\"狗\", \"</s>\"],"
-        "\"maps\": [{\"name\": \"cross.2.3\", \"kind\": \"cross\", \"layer\": 2, \"head\": 3,"
-        "\"rows\": {\"input\": [\"<s>\", \"狗\"], \"output\": [\"狗\", \"</s>\"]},"
-        "\"columns\": [\"perro\", \"a,\\\"b\\\"\", \"</s>\"],"
-        "\"weights\": [[0.75, 0.25, 0], [0.1, 0.2, 0.7]]},"
-        "{\"name\": \"decoder.1.mean\", \"kind\": \"decoder\", \"layer\": 1, \"head\": \"mean\","
-        "\"rows\": [\"<s>\", \"狗\"], \"columns\": [\"<s>\", \"狗\"], \"weights\": [[1, 0], [0.5, 0.5]]}]}");
+        "names, of the row's token (query) for the column's token (key); rows of attention weights sum to 1, "
+        "with a sink to less; layers and heads count from 1\", \"title\": \"perro → 狗\", \"model\": "
+        "\"tiny\", \"value\": \"attention weight\",\"source\": [\"perro\", \"a,\\\"b\\\"\", "
+        "\"</s>\"],\"target_input\": [\"<s>\", \"狗\"], \"target_output\": [\"狗\", \"</s>\"],\"maps\": "
+        "[{\"name\": \"cross.2.3\", \"kind\": \"cross\", \"layer\": 2, \"head\": 3,\"rows\": {\"input\": "
+        "[\"<s>\", \"狗\"], \"output\": [\"狗\", \"</s>\"]},\"columns\": [\"perro\", \"a,\\\"b\\\"\", "
+        "\"</s>\"],\"weights\": [[0.75, 0.25, 0], [0.1, 0.2, 0.7]]},{\"name\": \"decoder.1.mean\", \"kind\": "
+        "\"decoder\", \"layer\": 1, \"head\": \"mean\",\"rows\": [\"<s>\", \"狗\"], \"columns\": [\"<s>\", "
+        "\"狗\"], \"weights\": [[1, 0], [0.5, 0.5]]}]}");
     cr_expect(expected && cJSON_Compare(json, expected, true));
 }
 

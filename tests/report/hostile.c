@@ -18,9 +18,8 @@ static struct qkv_attention_report report;
 static void make_words(void)
 {
     static const char points[] =
-        "\x7F\xC2\x80\xC2\x9B\xC2\x9F\u2028\u2029\u202A\u202B\u202C\u202D\u202E\u2066"
-        "\u2067\u2068\u2069\uFDD0\uFFFE\uFFFF\uFFFD\uFEFF\u00A0\u3000\u05D0\u72D7"
-        "\U0001F600\U0001FFFE\U0010FFFF";
+        "\x7F\xC2\x80\xC2\x9B\xC2\x9F\u2028\u2029\u202A\u202B\u202C\u202D\u202E\u2066\u2067\u2068\u2069\uFDD0"
+        "\uFFFE\uFFFF\uFFFD\uFEFF\u00A0\u3000\u05D0\u72D7\U0001F600\U0001FFFE\U0010FFFF";
     static const double numbers[] = {0.1, 0x1.999999999999bp-4, 0x1.5555555555556p-2, 5e-324,
                                      1e300}; /* 16 digits lose some */
     static const char *const plain[] = {

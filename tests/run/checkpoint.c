@@ -237,13 +237,11 @@ Test(checkpoint, is_a_safetensors_file)
 {
     static const char header[] =
         "{'__metadata__':{'qkv.crc32':'00000000','qkv.format':'1','qkv.optimizer':'sgd','qkv.optimizer."
-        "updates':'0',"
-        "'epoch':'3'},'query.weight':{'dtype':'F32','shape':[3,5],'data_offsets':[0,60]},"
-        "'query.bias':{'dtype':'F32','shape':[7],'data_offsets':[60,88]},"
-        "'four.axes':{'dtype':'F32','shape':[2,1,3,2],'data_offsets':[88,136]},"
-        "'optimizer.first.query.weight':{'dtype':'F32','shape':[3,5],'data_offsets':[136,196]},"
-        "'optimizer.first.query.bias':{'dtype':'F32','shape':[7],'data_offsets':[196,224]},"
-        "'optimizer.first.four.axes':{'dtype':'F32','shape':[2,1,3,2],'data_offsets':[224,272]}}";
+        "updates':'0','epoch':'3'},'query.weight':{'dtype':'F32','shape':[3,5],'data_offsets':[0,60]},'query."
+        "bias':{'dtype':'F32','shape':[7],'data_offsets':[60,88]},'four.axes':{'dtype':'F32','shape':[2,1,3,"
+        "2],'data_offsets':[88,136]},'optimizer.first.query.weight':{'dtype':'F32','shape':[3,5],'data_"
+        "offsets':[136,196]},'optimizer.first.query.bias':{'dtype':'F32','shape':[7],'data_offsets':[196,224]"
+        "},'optimizer.first.four.axes':{'dtype':'F32','shape':[2,1,3,2],'data_offsets':[224,272]}}";
     const char *path = format("%s/a", scratch("format"));
     struct model model RELEASED(release_model) = model_of(QKV_FLOAT32, QKV_OPTIMIZER_SGD, 1);
     struct qkv_state state RELEASED(qkv_state_release) = {0};

@@ -77,8 +77,7 @@ Test(weights, that_differ_are_named)
         {"{'d':{'dtype':'F32','shape':[1],'data_offsets':[0,4]},'e':{'dtype':'F32','shape':[1],'data_offsets'"
          ":[4,8]},'f':{'dtype':'F32','shape':[1],'data_offsets':[8,12]},'g':{'dtype':'F32','shape':[5],'data_"
          "offsets':[12,32]}}",
-         "2 parameters of the model are missing (a, b); 4 tensors are not in the model (d, e, f "
-         "and 1 more)",
+         "2 parameters of the model are missing (a, b); 4 tensors are not in the model (d, e, f and 1 more)",
          2, 0, 4, false, false},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {

@@ -226,12 +226,11 @@ void resize(int width)
 static char *evaluate(const char *expression)
 {
     static const char names[] =
-        "const at = name => document.querySelector(`[data-test=\"${name}\"]`), "
-        "first = selector => document.querySelector(selector), "
-        "count = selector => document.querySelectorAll(selector).length, "
-        "stepOf = name => state.walk.find(step => step.name === name), "
-        "focused = () => (({ dataset, id, tagName, parentElement }) => dataset.test || id || "
-        "`${tagName.toLowerCase()} of ${parentElement?.closest('[id]')?.id}`)(document.activeElement);";
+        "const at = name => document.querySelector(`[data-test=\"${name}\"]`), first = selector => "
+        "document.querySelector(selector), count = selector => document.querySelectorAll(selector).length, "
+        "stepOf = name => state.walk.find(step => step.name === name), focused = () => (({ dataset, id, "
+        "tagName, parentElement }) => dataset.test || id || `${tagName.toLowerCase()} of "
+        "${parentElement?.closest('[id]')?.id}`)(document.activeElement);";
     cJSON *answer =
         call("Runtime.evaluate",
              format("\"expression\":%s,\"awaitPromise\":true,\"returnByValue\":true",
@@ -278,11 +277,10 @@ void wait_until(const char *expression, ...)
 {
     FORMAT_INTO(text, expression);
     /* While the page loads, the expression may name what is not there yet. */
-    char *promise =
-        format("new Promise(resolve => { const end = Date.now() + %d; (function look() { let found; "
-               "try { found = %s; } catch { found = false; } "
-               "if (found || Date.now() > end) resolve(Boolean(found)); else setTimeout(look, 10); })(); })",
-               SECONDS / 2 * 1000, text);
+    char *promise = format("new Promise(resolve => { const end = Date.now() + %d; (function look() { let "
+                           "found; try { found = %s; } catch { found = false; } if (found || Date.now() > "
+                           "end) resolve(Boolean(found)); else setTimeout(look, 10); })(); })",
+                           SECONDS / 2 * 1000, text);
     cr_assert_str_eq(evaluate(promise), "true", "never true: %s\n%s", text, browser.problems);
 }
 
@@ -290,11 +288,10 @@ void wait_until(const char *expression, ...)
 
 static void mouse(const char *name, const char *type, const char *more)
 {
-    char *place =
-        value_of("(element => { element.scrollIntoView({block: 'nearest'}); "
-                 "const box = element.getBoundingClientRect(); return '\"x\":' + "
-                 "(box.left + box.right) / 2 + ',\"y\":' + (box.top + box.bottom) / 2; })(at('%s'))",
-                 name);
+    char *place = value_of("(element => { element.scrollIntoView({block: 'nearest'}); const box = "
+                           "element.getBoundingClientRect(); return '\"x\":' + (box.left + box.right) / 2 + "
+                           "',\"y\":' + (box.top + box.bottom) / 2; })(at('%s'))",
+                           name);
     command("Input.dispatchMouseEvent", format("\"type\":\"%s\",%s%s", type, place, more));
 }
 

@@ -40,9 +40,8 @@ static const struct command COMMANDS[] = {
     {FAULT_READING, "compare one.json"},
     {FAULT_READING, "plot run"},
     {FAULT_OTHERS, "prepare c.yaml -o out.prepared --overwrite"},
-    {FAULT_OTHERS,
-     "prepare c.yaml -o new.prepared -s data.train=words.tsv -s data.src.level=bpe -s data.src.num_merges=3 "
-     "-s data.src.bpe_min_freq=2"},
+    {FAULT_OTHERS, "prepare c.yaml -o new.prepared -s data.train=words.tsv -s data.src.level=bpe -s "
+                   "data.src.num_merges=3 -s data.src.bpe_min_freq=2"},
     {FAULT_OTHERS, "translate run in.txt -q -j 1"},
     {FAULT_OTHERS, "translate run in.txt -q -j 2 --beam 2 -n 2 --scores", true},
     {FAULT_OTHERS,
@@ -112,19 +111,17 @@ static const struct command COMMANDS[] = {
 static const char *prepare(const char *name)
 {
     const char *folder = tiny_task(name), *padding = format("%08192d", 0); /* more than a buffer of stdio */
-    run_ok("cd '%s' && sed -i 's/updates: 20/updates: 6/; s/validation_freq: 10/validation_freq: 3/; "
-           "s/logging_freq: 5/logging_freq: 2/' c.yaml && "
-           "qkv train c.yaml -q -j 1 -s training.snapshots=2 && "
-           "qkv train c.yaml -q -j 1 -s training.model_dir=half -s training.updates=4 && "
-           "cut -f 1 dev.tsv >in.txt && cut -f 2 dev.tsv >reference.txt && gzip -n <dev.tsv >dev.tsv.gz && "
-           "sed 's/.*/0-0/' dev.tsv >dev.links && echo 'extends: c.yaml' >extending.yaml && "
-           "qkv prepare c.yaml -o half.prepared && tr -d ' ' <train.tsv >words.tsv && "
-           "qkv evaluate run dev.tsv --by-length 2 --json >one.json && "
-           "for kind in json csv npz html svg png txt md tsv prepared; do echo old >out.$kind; done",
-           folder);
-    run_ok("cd '%s' && echo '{\"kind\": \"%s\"}' >>run/metrics.jsonl && "
-           "sed -i '1 a \"padding\": \"%s\",' one.json && "
-           "sed 's/tiny/half/; s|run/best|half/best|' one.json >two.json",
+    run_ok(
+        "cd '%s' && sed -i 's/updates: 20/updates: 6/; s/validation_freq: 10/validation_freq: 3/; "
+        "s/logging_freq: 5/logging_freq: 2/' c.yaml && qkv train c.yaml -q -j 1 -s training.snapshots=2 && "
+        "qkv train c.yaml -q -j 1 -s training.model_dir=half -s training.updates=4 && cut -f 1 dev.tsv "
+        ">in.txt && cut -f 2 dev.tsv >reference.txt && gzip -n <dev.tsv >dev.tsv.gz && sed 's/.*/0-0/' "
+        "dev.tsv >dev.links && echo 'extends: c.yaml' >extending.yaml && qkv prepare c.yaml -o half.prepared "
+        "&& tr -d ' ' <train.tsv >words.tsv && qkv evaluate run dev.tsv --by-length 2 --json >one.json && "
+        "for kind in json csv npz html svg png txt md tsv prepared; do echo old >out.$kind; done",
+        folder);
+    run_ok("cd '%s' && echo '{\"kind\": \"%s\"}' >>run/metrics.jsonl && sed -i '1 a \"padding\": \"%s\",' "
+           "one.json && sed 's/tiny/half/; s|run/best|half/best|' one.json >two.json",
            folder, padding, padding);
     return folder;
 }

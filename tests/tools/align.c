@@ -427,9 +427,8 @@ Test(align, leaves_lines_of_pairs_without_links_empty)
 /* data.train and data.dev may be two files; so may the pairs, also in gzip. */
 Test(align, reads_two_line_aligned_files_as_a_table)
 {
-    run_ok(
-        "cut -f 1 pairs.tsv >two.en && cut -f 2 pairs.tsv | gzip >two.es.gz && cp pairs.tsv pairs && touch "
-        "pairs.en pairs.es");
+    run_ok("cut -f 1 pairs.tsv >two.en && cut -f 2 pairs.tsv | gzip >two.es.gz && cp pairs.tsv pairs && "
+           "touch pairs.en pairs.es");
     const char *table = align("");
     cr_expect_str_eq(run_ok("qkv align RUN two"), table);
     cr_expect_str_eq(run_ok("qkv align RUN pairs"), table, "a file that exists is a table");
@@ -445,9 +444,8 @@ Test(align, reads_gold_links_of_every_format)
     static const char *const same[] = {"pairs.tsv --links from1", "pairs.tsv --links links.wa",
                                        "pairs.tsv --links three.tsv", "three.tsv --links three.tsv",
                                        "three.tsv --links from1 --links-from 1"};
-    static const char note[] =
-        "qkv: note: first.wa has no links of 1 of the 2 pairs: every link that is drawn there counts as "
-        "wrong; score only pairs that it has links of\n";
+    static const char note[] = "qkv: note: first.wa has no links of 1 of the 2 pairs: every link that is "
+                               "drawn there counts as wrong; score only pairs that it has links of\n";
     write_text(".", "pairs.tsv", "one two\tuno dos\nfive four three\tcinco cuatro tres\n");
     write_text(".", "from0", "0-0 1?1\n0-0 2-2\n");
     write_text(".", "from1", "1-1 2:2\n1-1 3-3\n");
@@ -495,9 +493,8 @@ Test(align, refuses_bad_input_and_keeps_the_old_file)
         {"pairs.tsv --layer all", "qkv: --layer is 'all', but must be a number from 1 or mean"},
         {"pairs.tsv --head all", "qkv: --head is 'all', but must be a number from 1, mean or best"},
         {"pairs.tsv --reverse-head 1", "qkv: --reverse-head is for a second run: give --reverse"},
-        {"pairs.tsv --reverse RUN --drawing target",
-         "qkv: --drawing target takes links of the first run only: leave out --reverse, or choose another "
-         "drawing"},
+        {"pairs.tsv --reverse RUN --drawing target", "qkv: --drawing target takes links of the first run "
+                                                     "only: leave out --reverse, or choose another drawing"},
         {"pairs.tsv --choose entropy", "qkv: --choose is for the best head: give --head best"},
         {"pairs.tsv --head best --choose gold", "qkv: --choose gold needs gold links: give --links"},
         {"pairs.tsv --links-from 0", "qkv: --links-from needs --links"},
@@ -510,9 +507,8 @@ Test(align, refuses_bad_input_and_keeps_the_old_file)
         {"pairs.tsv --threshold 0",
          "qkv: --threshold is 0, but must be above it: almost all weights are above 0"},
         {"pairs.tsv --links gold -o ./gold", "qkv: ./gold: is an input, too: write to another file"},
-        {"pairs.tsv --reverse RUN",
-         "qkv: RUN translates from en to es and RUN from en to es, but the second run of an alignment must "
-         "translate in the other direction"},
+        {"pairs.tsv --reverse RUN", "qkv: RUN translates from en to es and RUN from en to es, but the second "
+                                    "run of an alignment must translate in the other direction"},
     };
     write_text(".", "bad.tsv", "one\tuno\none uno\n");
     run_ok(": >none.tsv && echo 0-0 >short && echo old >links");

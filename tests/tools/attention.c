@@ -291,13 +291,11 @@ Test(attention, says_which_characters_no_font_has)
     run_ok("file=$(fc-match -f '%%{file}' 'DejaVu Sans') && printf '<fontconfig><dir>%%s</dir><cachedir>%%s/c"
            "</cachedir></fontconfig>' \"$(dirname \"$file\")\" \"$PWD\" >fonts.conf");
     static const char *const cases[][2] = {
-        {"'one 猫 عين 犬' -t 'uno 猫'",
-         "2 of its characters (U+732B 猫, U+72AC 犬), so boxes with codes stand there: "
-         "apt-get install fonts-noto-cjk"},
+        {"'one 猫 عين 犬' -t 'uno 猫'", "2 of its characters (U+732B 猫, U+72AC 犬), so boxes with codes "
+                                        "stand there: apt-get install fonts-noto-cjk"},
         {"'one 가' -t 'क 🐈 𒀀'",
-         "4 of its characters (U+AC00 가, U+0915 क, U+1F408 🐈, U+12000 𒀀), so boxes with "
-         "codes stand there: apt-get install fonts-noto-cjk fonts-noto-core "
-         "fonts-noto-color-emoji"},
+         "4 of its characters (U+AC00 가, U+0915 क, U+1F408 🐈, U+12000 𒀀), so boxes with codes stand there: "
+         "apt-get install fonts-noto-cjk fonts-noto-core fonts-noto-color-emoji"},
         {"'one два عين' -t 'ένα'", NULL},
     };
     static const char *const commands[] = {"attention", "explain"};

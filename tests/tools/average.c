@@ -15,8 +15,7 @@ Test(average, is_a_checkpoint_for_other_commands)
                      "run/average.safetensors: the mean of update-10, update-20\n");
     cr_expect_str_eq(run_ok("qkv average run --best 1 -o top"), run_ok("qkv average run -b 1 --output top"));
     run_ok("echo 'a b' | qkv translate run --checkpoint average && qkv evaluate run dev.tsv --checkpoint "
-           "average && "
-           "qkv attention run 'a b' --checkpoint average.safetensors");
+           "average && qkv attention run 'a b' --checkpoint average.safetensors");
     cr_expect_str_eq(run_ok("head -c 99 dev.tsv | qkv translate run --checkpoint top"),
                      run_ok("head -c 99 dev.tsv | qkv translate run --checkpoint best"),
                      "the mean of one is that one");
@@ -68,16 +67,14 @@ Test(average, refuses_what_cannot_be_averaged)
         {"run --best 2 -o ''", "qkv: '' cannot name a checkpoint: give a name, not a path"},
         {"begun --last 1",
          "qkv: begun: has no last checkpoints to average: train with training.keep_last_ckpts"},
-        {"short --last 5",
-         "qkv: short: has 2 last checkpoints, but 5 are to be averaged: ask for fewer, train longer, or "
-         "lower training.validation_freq"},
+        {"short --last 5", "qkv: short: has 2 last checkpoints, but 5 are to be averaged: ask for fewer, "
+                           "train longer, or lower training.validation_freq"},
         {"blind --best 1", "qkv: blind: has no best checkpoints to average: train with data.dev"},
         {"none --best 2", "qkv: none: there is no such run"},
     };
     enter_trained("refused");
     run_ok("train() { qkv train c.yaml -q -s training.model_dir=\"$@\"; }; train begun && train blind -s "
-           "data.dev= && "
-           "train short -s training.keep_last_ckpts=5 && sed 's/a/z/g' train.tsv >other.tsv && "
+           "data.dev= && train short -s training.keep_last_ckpts=5 && sed 's/a/z/g' train.tsv >other.tsv && "
            "train other -s data.train=other.tsv -s data.dev=");
     EXPECT_REFUSALS("qkv average", cases);
     run_ok("cp other/last.safetensors run/update-10.safetensors"); /* of the same shapes */

@@ -77,12 +77,10 @@ Test(bad_input, every_command_refuses_a_run_with_a_bad_file)
         {"sed -i 's/num_heads: 2/num_heads: 4/' ../c.yaml config.yaml",
          "run/%1$s.safetensors: was trained with model.encoder.num_heads 2, but the config has 4: put it "
          "back, or train a new run"},
-        {"truncate -s 1000 *.safetensors",
-         "run/%1$s.safetensors: byte 1000: the file ends within its header: it was cut short, or is not a "
-         "safetensors file"},
-        {"truncate -s -1 *.safetensors",
-         "run/%1$s.safetensors: byte %3$d: the file ends here, but its data goes on to byte %2$d: it was cut "
-         "short"},
+        {"truncate -s 1000 *.safetensors", "run/%1$s.safetensors: byte 1000: the file ends within its "
+                                           "header: it was cut short, or is not a safetensors file"},
+        {"truncate -s -1 *.safetensors", "run/%1$s.safetensors: byte %3$d: the file ends here, but its data "
+                                         "goes on to byte %2$d: it was cut short"},
         {"truncate -s +1 *.safetensors",
          "run/%1$s.safetensors: byte %2$d: the data ends here, but the file goes on"},
         {"for f in *.safetensors; do printf '\\277' | dd of=$f bs=1 conv=notrunc seek=$(($(wc -c <$f) - 3)); "
@@ -158,10 +156,9 @@ Test(bad_input, a_parameter_that_is_not_finite_is_refused)
                "name: learned\ntokens: a b\nrun: {path: run}\nembeddings: {from: learned}\n"
                "weights: {from: learned}\n");
     for (int i = 0; i < 2; i++) {
-        const char *line =
-            format("run/best.safetensors: %s holds infinity or NaN, so the model computes nothing: choose "
-                   "another checkpoint",
-                   spoil(NULL, false, values[i]));
+        const char *line = format("run/best.safetensors: %s holds infinity or NaN, so the model computes "
+                                  "nothing: choose another checkpoint",
+                                  spoil(NULL, false, values[i]));
         for (size_t c = 0; c < sizeof commands / sizeof *commands; c++) {
             struct outcome outcome = run("qkv %s", commands[c]);
             cr_expect(fails(outcome, 1, line) && strchr(outcome.error, '\n')[1] == '\0', "%s", commands[c]);
@@ -236,10 +233,9 @@ Test(bad_input, folders_devices_and_empty_names_are_refused)
     static const char *const cases[][2] = {
         {"evaluate run d", "qkv: d: cannot be read: it is a folder"},
         {"evaluate run d.tsv", "qkv: d.tsv: cannot be read: it is a folder"},
-        {"evaluate run dev.txt",
-         "qkv: dev.txt: the name of a file of pairs must end in .tsv or .tsv.gz; as the "
-         "common prefix of two files it needs dev.txt.a, which does not exist; a text without translations "
-         "needs a config with data.text"},
+        {"evaluate run dev.txt", "qkv: dev.txt: the name of a file of pairs must end in .tsv or .tsv.gz; as "
+                                 "the common prefix of two files it needs dev.txt.a, which does not exist; a "
+                                 "text without translations needs a config with data.text"},
         {"evaluate run cut.tsv.gz", "qkv: cut.tsv.gz: the gzip file is truncated"},
         {"evaluate run - </dev/null", "qkv: <stdin>: the file is empty"},
         {"evaluate run dev.tsv --links d", "qkv: d: cannot be read: it is a folder"},

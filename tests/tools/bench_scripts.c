@@ -136,10 +136,9 @@ Test(bench_scripts, rows_of_multi30k)
            "head -n 24 '" QKV_SOURCE_DIR "/datasets/en_es/dev.tsv' | cut -f${side%%:*} "
            ">text/$part.lc.norm.tok.${side#*:}; done; done",
            folder);
-    const char *command =
-        format("cd '%s' && QKV='%s' ROWS='words simcut_of_words' UPDATES=2 PAIRS=20 SEEDS=%%d OUT=out "
-               "THREADS=1 %s text 2>&1",
-               folder, QKV_BINARY, script);
+    const char *command = format("cd '%s' && QKV='%s' ROWS='words simcut_of_words' UPDATES=2 PAIRS=20 "
+                                 "SEEDS=%%d OUT=out THREADS=1 %s text 2>&1",
+                                 folder, QKV_BINARY, script);
     cr_expect_neq(run(command, 1).exit_code, 0, "there is no such row");
     command =
         format("cd '%s' && QKV='%s' ROWS=words UPDATES=2 PAIRS=20 SEEDS=%%d OUT=out THREADS=1 %s text 2>&1",

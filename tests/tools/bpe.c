@@ -61,11 +61,10 @@ Test(bpe, training_resumes_with_the_merges_of_the_run)
     expect_equal_bits("c.yaml " LEVELS MERGES, "", 6);
     run_ok("cat one/source.codes one/target.codes >codes && cat stopped/source.codes stopped/target.codes | "
            "cmp - codes");
-    cr_expect(refused(
-        run("qkv train c.yaml --resume -s training.model_dir=one " LEVELS
-            "-s data.src.num_merges=1 -s data.trg.num_merges=3"),
-        "qkv: one/last.safetensors: was trained with data.src.num_merges 2, but the config has 1: put it "
-        "back, or train a new run, which --from can start with these parameters"));
+    cr_expect(refused(run("qkv train c.yaml --resume -s training.model_dir=one " LEVELS
+                          "-s data.src.num_merges=1 -s data.trg.num_merges=3"),
+                      "qkv: one/last.safetensors: was trained with data.src.num_merges 2, but the config has "
+                      "1: put it back, or train a new run, which --from can start with these parameters"));
     run_ok("sed -i 's/^\\(.\\) /z /' three/target.codes");
     cr_expect(fails(run("echo ab | qkv translate three"), 2,
                     ": was trained with other target merges: their checksum was "));

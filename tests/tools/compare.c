@@ -64,18 +64,16 @@ Test(compare, writes_tables_and_charts)
                      "cho        1,234,567     4,321         50.00  87.65       –          1.25  87.65\n"
                      "bahdanau   1,234,567     4,321         98.50  87.65   12.35             –      –\n");
     cr_expect_str_eq(read_file("t.txt", NULL), text);
-    cr_expect_str_eq(
-        read_file("t.md", NULL),
-        "| model | parameters | tokens/s | short: sequences, % | short: BLEU | short: AER, % | long: "
-        "sequences, % | long: BLEU |\n"
-        "|---|---:|---:|---:|---:|---:|---:|---:|\n"
-        "| cho | 1,234,567 | 4,321 | 50.00 | 87.65 | – | 1.25 | 87.65 |\n"
-        "| bahdanau | 1,234,567 | 4,321 | 98.50 | 87.65 | 12.35 | – | – |\n");
-    cr_expect_str_eq(read_file("t.tsv", NULL),
-                     "model\tparameters\ttokens/s\tshort: sequences, %\tshort: BLEU\tshort: AER, %\tlong: "
-                     "sequences, %\tlong: BLEU\n"
-                     "cho\t1234567\t4321\t50.00\t87.65\t\t1.25\t87.65\n"
-                     "bahdanau\t1234567\t4321\t98.50\t87.65\t12.35\t\t\n");
+    cr_expect_str_eq(read_file("t.md", NULL),
+                     "| model | parameters | tokens/s | short: sequences, % | short: BLEU | short: AER, % | "
+                     "long: sequences, % | long: BLEU |\n"
+                     "|---|---:|---:|---:|---:|---:|---:|---:|\n"
+                     "| cho | 1,234,567 | 4,321 | 50.00 | 87.65 | – | 1.25 | 87.65 |\n"
+                     "| bahdanau | 1,234,567 | 4,321 | 98.50 | 87.65 | 12.35 | – | – |\n");
+    cr_expect_str_eq(read_file("t.tsv", NULL), "model\tparameters\ttokens/s\tshort: sequences, %\tshort: "
+                                               "BLEU\tshort: AER, %\tlong: sequences, %\tlong: BLEU\n"
+                                               "cho\t1234567\t4321\t50.00\t87.65\t\t1.25\t87.65\n"
+                                               "bahdanau\t1234567\t4321\t98.50\t87.65\t12.35\t\t\n");
     cr_expect_eq(json_size(json_by("cat t.json"), "2.by_length"), 2);
     /* Lengths 3, 8 and 13; at 8 the two tests of cho make (10 + 150) of 400 right: 40 %. */
     double x[3], y[3];
@@ -228,9 +226,8 @@ Test(compare, takes_the_score_and_the_name_of_each_run)
 {
     enter(tiny_task("scores"));
     const char *best = written_validation_line(10, 2, 10);
-    const char *average =
-        "{\"kind\":\"average\",\"update\":20,\"checkpoints\":2,\"loss\":1.5,\"token_accuracy\":0.5,"
-        "\"bleu\":30}\n";
+    const char *average = "{\"kind\":\"average\",\"update\":20,\"checkpoints\":2,\"loss\":1.5,\"token_"
+                          "accuracy\":0.5,\"bleu\":30}\n";
     written_run(".", "a", 1, "-s testing.average=2", format("%s%s", best, average));
     written_run(".", "b", 1, "", format("%s%s", best, average));
     written_run(".", "c", 1, "-s testing.average=2 -s training.batch_size=3", best); /* has none yet */

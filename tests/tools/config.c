@@ -202,17 +202,15 @@ Test(config, refuses_keys_that_contradict_each_other)
         {"-s testing.average=7 -s data.dev=d",
          "-s testing.average=7: testing.average is 7, but must not exceed training.keep_best_ckpts (3)"},
         {"-s testing.average=2", "-s testing.average=2: testing.average is 2, but needs data.dev"},
-        {"-s training.scheduling=noam",
-         "-s training.scheduling=noam: training.scheduling is noam, but needs training.learning_rate_warmup "
-         "above 0"},
+        {"-s training.scheduling=noam", "-s training.scheduling=noam: training.scheduling is noam, but needs "
+                                        "training.learning_rate_warmup above 0"},
         {"-s training.scheduling=cosine -s training.updates=0 -s training.epochs=1",
          "-s training.scheduling=cosine: training.scheduling is cosine, but needs training.updates above 0"},
         {"-s training.scheduling=plateau",
          "-s training.scheduling=plateau: training.scheduling is plateau, but needs data.dev"},
         {"-s training.patience=2", "-s training.patience=2: training.patience is 2, but needs data.dev"},
-        {"-s training.learning_rate_min=0.1",
-         "-s training.learning_rate_min=0.1: training.learning_rate_min is 0.1, but must not exceed "
-         "training.learning_rate (0.001)"},
+        {"-s training.learning_rate_min=0.1", "-s training.learning_rate_min=0.1: training.learning_rate_min "
+                                              "is 0.1, but must not exceed training.learning_rate (0.001)"},
         {"-s training.updates=0",
          "-s training.updates=0: training.updates or training.epochs must be given, so that training ends"},
         {"-s name=..", "-s name=..: name is '..', but must be made of letters, digits, '.', '_' and '-', and "
@@ -288,27 +286,26 @@ Test(config, refuses_ambiguous_yaml)
 
 Test(config, reports_all_errors_in_the_order_of_lines)
 {
-    expect_wrong_config(
-        "name: a b\n"
-        "data: {train: t, src: {lang: a, lowercase: bytes}, trg: {lang: b, voc_limt: 3}}\n"
-        "training:\n"
-        "  updates: -1\n"
-        "  batch_size: 2.0\n"
-        "  updates: 3\n"
-        "model: {tied_embeddings: true}\n"
-        "testing: &t {}\n",
-        "-s oops -s =3",
-        "x.yaml:1:1: name is 'a b', but must be made of letters, digits, '.', '_' and '-', and not start "
-        "with '.'\n"
-        "x.yaml:2:44: data.src.lowercase is 'bytes', but must be true or false\n"
-        "x.yaml:2:67: unknown key data.trg.voc_limt; did you mean data.trg.voc_limit\n"
-        "x.yaml:4:12: training.updates is -1, but must be at least 0\n"
-        "x.yaml:5:15: training.batch_size is 2.0, but must be an integer\n"
-        "x.yaml:6:3: duplicate key updates, already given in line 4\n"
-        "x.yaml:7:9: model.tied_embeddings is true, but needs data.joint_vocabulary\n"
-        "x.yaml:8:10: anchors are refused (&t); write the value out where it is used\n"
-        "-s oops: must have the form key=value\n"
-        "-s =3: must have the form key=value\n");
+    expect_wrong_config("name: a b\n"
+                        "data: {train: t, src: {lang: a, lowercase: bytes}, trg: {lang: b, voc_limt: 3}}\n"
+                        "training:\n"
+                        "  updates: -1\n"
+                        "  batch_size: 2.0\n"
+                        "  updates: 3\n"
+                        "model: {tied_embeddings: true}\n"
+                        "testing: &t {}\n",
+                        "-s oops -s =3",
+                        "x.yaml:1:1: name is 'a b', but must be made of letters, digits, '.', '_' and '-', "
+                        "and not start with '.'\n"
+                        "x.yaml:2:44: data.src.lowercase is 'bytes', but must be true or false\n"
+                        "x.yaml:2:67: unknown key data.trg.voc_limt; did you mean data.trg.voc_limit\n"
+                        "x.yaml:4:12: training.updates is -1, but must be at least 0\n"
+                        "x.yaml:5:15: training.batch_size is 2.0, but must be an integer\n"
+                        "x.yaml:6:3: duplicate key updates, already given in line 4\n"
+                        "x.yaml:7:9: model.tied_embeddings is true, but needs data.joint_vocabulary\n"
+                        "x.yaml:8:10: anchors are refused (&t); write the value out where it is used\n"
+                        "-s oops: must have the form key=value\n"
+                        "-s =3: must have the form key=value\n");
     expect_wrong_config("name: x\n", "",
                         "x.yaml: data.train is missing, but is required\n"
                         "x.yaml: data.src.lang is missing, but is required while data.text is pairs\n"

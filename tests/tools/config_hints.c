@@ -15,21 +15,18 @@ Test(config_hints, names_what_other_programs_call_a_key)
          "4:19: unknown key model.encoder.attention_dropout; did you mean model.encoder.attention.dropout"},
         {"-s training.lr=3",
          "-s training.lr=3: unknown key training.lr; did you mean training.learning_rate"},
-        {"-s data.trg.bpe_threshold=50",
-         "-s data.trg.bpe_threshold=50: unknown key data.trg.bpe_threshold; did you mean "
-         "data.trg.bpe_min_freq"},
+        {"-s data.trg.bpe_threshold=50", "-s data.trg.bpe_threshold=50: unknown key data.trg.bpe_threshold; "
+                                         "did you mean data.trg.bpe_min_freq"},
         {"-s testing.ema=1", "-s testing.ema=1: unknown key testing.ema; did you mean training.ema"},
-        {"-s training.num_workers=2",
-         "-s training.num_workers=2: unknown key training.num_workers; did you mean the option --threads of "
-         "qkv train"},
+        {"-s training.num_workers=2", "-s training.num_workers=2: unknown key training.num_workers; did you "
+                                      "mean the option --threads of qkv train"},
         {"-s testing.max_length=5",
          "-s testing.max_length=5: unknown key testing.max_length; did you mean testing.max_output_length"},
         {"-s training.shuffle=true",
          "-s training.shuffle=true: unknown key training.shuffle: leave it out, qkv always does so"},
         {"use_cuda: true", "4:1: unknown key use_cuda: leave it out, qkv has nothing like it"},
-        {"-s training.overwrite=true",
-         "-s training.overwrite=true: unknown key training.overwrite; did you mean the option "
-         "--overwrite of qkv train"},
+        {"-s training.overwrite=true", "-s training.overwrite=true: unknown key training.overwrite; did you "
+                                       "mean the option --overwrite of qkv train"},
         /* Of six letters, "name" differs in three. */
         {"-s testing.ramble=1", "-s testing.ramble=1: unknown key testing.ramble"},
         {"-s testing.lerning_rate=3",
@@ -113,9 +110,8 @@ Test(config_hints, other_names_lead_to_keys)
 }
 
 #define TEXT(file)                                                                                           \
-    "qkv: " file                                                                                             \
-    ": holds text, but a config is a YAML file; to train on sentence pairs, make a config with "             \
-    "`qkv init " file "`"
+    "qkv: " file ": holds text, but a config is a YAML file; to train on sentence pairs, make a config "     \
+    "with `qkv init " file "`"
 
 /* Configs and runs are found by their names alone; sentences and prepared corpora are no configs. */
 Test(config_hints, say_what_a_file_is_and_where_a_config_may_be)
@@ -137,9 +133,8 @@ Test(config_hints, say_what_a_file_is_and_where_a_config_may_be)
         {"config colons.gz", TEXT("colons.gz")},
         {"train lines", "qkv: lines: there is no such config; to train on the lines of two files, make one "
                         "with `qkv init lines.de lines.en`"},
-        {"train lines.en lines.de",
-         "qkv: unexpected operand 'lines.de'; to train on the lines of two files, make a config with `qkv "
-         "init` (usage: qkv train CONFIG [options])"},
+        {"train lines.en lines.de", "qkv: unexpected operand 'lines.de'; to train on the lines of two files, "
+                                    "make a config with `qkv init` (usage: qkv train CONFIG [options])"},
     };
     enter(scratch("files"));
     run_ok("mkdir -p runs/mine && echo 'name: x' >mine.yaml && echo qkv >x.prepared");

@@ -161,8 +161,7 @@ Test(evaluate, log_probabilities_add_up_to_the_loss)
     cr_expect_float_eq(json_number(object, "log_prob"), total, 1e-9);
     /* Words that the model does not know are <unk>. */
     run_ok("(cut -f1 dev.tsv | head -n 1 | tr '\\n' '\\t'; echo 'zebra \"quoted\" =1') >pairs.tsv && qkv "
-           "evaluate run "
-           "pairs.tsv --log-probs p.tsv >text");
+           "evaluate run pairs.tsv --log-probs p.tsv >text");
     cut(read_file("p.tsv", NULL), 1, columns);
     cr_expect_eq(strncmp(columns[3], "<unk> ", 6), 0, "%s", columns[3]);
 }
@@ -218,10 +217,9 @@ Test(evaluate, refuses_and_leaves_no_partial_file)
         {"run dev.tsv --no-translation --ter-no-punct", NEEDS("--ter-no-punct")},
     };
     enter(tiny_run("refused", 2));
-    run_ok(
-        "cut -f1 dev.tsv >one.a && echo 0-0 >short.align && { yes 0-0 | head -7; echo 0-77; } >bad.align && "
-        "{ printf 'a\\tA\\n'; yes a | head -100000 | tr '\\n' ' '; printf '\\tA\\n'; } >source.tsv && "
-        "{ printf 'a\\tA\\na\\t'; yes A | head -512 | tr '\\n' ' '; echo; } >target.tsv && "
-        "echo old >p.tsv && printf 'a\\tb\\n\\n' >bad.tsv");
+    run_ok("cut -f1 dev.tsv >one.a && echo 0-0 >short.align && { yes 0-0 | head -7; echo 0-77; } >bad.align "
+           "&& { printf 'a\\tA\\n'; yes a | head -100000 | tr '\\n' ' '; printf '\\tA\\n'; } >source.tsv && "
+           "{ printf 'a\\tA\\na\\t'; yes A | head -512 | tr '\\n' ' '; echo; } >target.tsv && echo old "
+           ">p.tsv && printf 'a\\tb\\n\\n' >bad.tsv");
     EXPECT_REFUSALS("qkv evaluate", cases);
 }

@@ -247,8 +247,7 @@ Test(explain, takes_settings_and_refuses_options_that_exclude_each_other)
 {
     static const char *const cases[][2] = {
         {SCENE " word",
-         "qkv: " SCENE " is not a run folder, and a scene takes no SENTENCE: its key tokens has the "
-         "words"},
+         "qkv: " SCENE " is not a run folder, and a scene takes no SENTENCE: its key tokens has the words"},
         {SCENE " --target x", "qkv: --target is for runs, but " SCENE " is not a run folder"},
         {SCENE " --versus random", "qkv: --versus is for runs, but " SCENE " is not a run folder"},
         {SCENE " --words", "qkv: --words is for runs, but " SCENE " is not a run folder"},

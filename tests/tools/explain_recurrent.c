@@ -134,12 +134,10 @@ Test(explain_recurrent, follows_words_and_compares_with_the_untrained_model)
     run_ok("for end in svg png npz; do qkv explain " SENTENCE " -o m.$end || exit; done");
     cr_expect(shows(read_file("m.svg", NULL), "cross attention, layer 1"));
     static const char *const cases[][2] = {
-        {SENTENCE " --kind encoder",
-         "qkv: the model has no encoder attention: in a recurrent network only the "
-         "decoder attends, to the encoder (cross)"},
-        {"scene.yaml",
-         "qkv: scene.yaml:4:11: run is a recurrent network, but a scene takes weights only from "
-         "transformers; `qkv explain run SENTENCE` shows the attention of this run"},
+        {SENTENCE " --kind encoder", "qkv: the model has no encoder attention: in a recurrent network only "
+                                     "the decoder attends, to the encoder (cross)"},
+        {"scene.yaml", "qkv: scene.yaml:4:11: run is a recurrent network, but a scene takes weights only "
+                       "from transformers; `qkv explain run SENTENCE` shows the attention of this run"},
     };
     write_text(".", "scene.yaml",
                "tokens: one two\nrun: {path: run}\nembeddings: {from: learned}\nweights: {from: learned}\n");

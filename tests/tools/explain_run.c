@@ -228,10 +228,9 @@ Test(explain_run, explains_every_attention)
     static const char *const kinds[] = {"encoder", "decoder"};
     static const char sentence[] = "'one two three one two' --target 'uno dos tres uno dos'";
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *stack =
-            format("{num_layers: 1, num_heads: 4, hidden_size: 16, ff_size: %d, attention: {%s}, "
-                   "positions: {%s}}",
-                   i ? 16 : 0, cases[i].attention, cases[i].positions);
+        const char *stack = format(
+            "{num_layers: 1, num_heads: 4, hidden_size: 16, ff_size: %d, attention: {%s}, positions: {%s}}",
+            i ? 16 : 0, cases[i].attention, cases[i].positions);
         train(format("encoder: %s, decoder: %s", stack, stack), 8);
         const cJSON *report = json_by("qkv attention run %s -f json", sentence);
         for (int k = 0; k < 2; k++) {
@@ -249,9 +248,8 @@ Test(explain_run, explains_every_attention)
 Test(explain_run, says_what_the_mask_hides)
 {
     static const char *const notes[][2] = {
-        {"encoder",
-         "A word sees only words at a distance of at most 2. The first one sees all words, and all "
-         "words see it."},
+        {"encoder", "A word sees only words at a distance of at most 2. The first one sees all words, and "
+                    "all words see it."},
         {"decoder", "A word sees only words at a distance of at most 2. No word sees a later word: during "
                     "translation there is none yet."}};
     train("encoder: {attention: {window: 2, global_tokens: 1}}, decoder: {attention: {window: 2}}", 1);

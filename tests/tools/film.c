@@ -95,8 +95,7 @@ Test(film, has_a_frame_for_each_snapshot)
 {
     enter(tiny_task("film"));
     run_ok("qkv train c.yaml --quiet -s training.snapshots=4 && film=\"qkv film run 'a b c' --target 'A B C' "
-           "--head 1\" && "
-           "eval $film -o a.png && eval $film -o b.png && cmp a.png b.png");
+           "--head 1\" && eval $film -o a.png && eval $film -o b.png && cmp a.png b.png");
     static const char *const snapshots[] = {"snapshot-0", "snapshot-2", "snapshot-7"};
     struct pixels still = {0}, frames[MAX_FRAMES];
     uint32_t size[2] = {0};
@@ -135,9 +134,8 @@ Test(film, says_what_it_wrote)
 Test(film, says_what_is_missing_and_writes_nothing)
 {
     static const char *const cases[][2] = {
-        {"run 'a b'",
-         "qkv: run: has no snapshots of its training: train it again with them, by `qkv train CONFIG -s "
-         "training.snapshots=16 --overwrite`"},
+        {"run 'a b'", "qkv: run: has no snapshots of its training: train it again with them, by `qkv train "
+                      "CONFIG -s training.snapshots=16 --overwrite`"},
         {"run 'a b' -o film.gif", "qkv: -o film.gif: a film is an animated PNG: name it .png"}};
     enter(tiny_run("none", 3));
     EXPECT_REFUSALS("qkv film", cases);

@@ -62,10 +62,9 @@ static void expect_80_columns(const char *output)
 Test(gradcheck, has_columns_that_line_up)
 {
     const char *config = tiny_config(scratch("line_up"), "");
-    struct outcome outcome = run(
-        "qkv gradcheck %s -n 1 --seed 10 -s model.encoder.ff_size=20000 -s model.encoder.hidden_size=20 -s "
-        "model.decoder.hidden_size=20",
-        config);
+    struct outcome outcome = run("qkv gradcheck %s -n 1 --seed 10 -s model.encoder.ff_size=20000 -s "
+                                 "model.encoder.hidden_size=20 -s model.decoder.hidden_size=20",
+                                 config);
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
     size_t end = 0, longest = 0;
     for (char *line = strtok(outcome.output, "\n"); line; line = strtok(NULL, "\n")) {

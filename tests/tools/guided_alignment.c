@@ -5,9 +5,8 @@
 static void enter_links(const char *name)
 {
     enter(tiny_task(name));
-    run_ok(
-        "for part in train dev; do awk -F '\t' '{n = split($1, w, \" \"); s = \"\"; for (i = 0; i < n; i++) "
-        "s = s i \"-\" i \" \"; print s}' $part.tsv >$part.align; done");
+    run_ok("for part in train dev; do awk -F '\t' '{n = split($1, w, \" \"); s = \"\"; for (i = 0; i < n; "
+           "i++) s = s i \"-\" i \" \"; print s}' $part.tsv >$part.align; done");
 }
 
 #define GUIDED "-s data.train_links=train.align -s training.guided_alignment=1"
@@ -136,8 +135,7 @@ Test(guided_alignment, what_cannot_be_is_refused)
          "training.guided_alignment needs the same pieces of words in each epoch"},
     };
     enter_links("wrong");
-    run_ok("sed '2s/^/0-50 /' train.align > far && "
-           "qkv prepare c.yaml -o c.prepared");
+    run_ok("sed '2s/^/0-50 /' train.align > far && qkv prepare c.yaml -o c.prepared");
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         cr_expect(fails(run("qkv train c.yaml -q " GUIDED " %s", wrong[i][0]), 2, wrong[i][1]), "%s",
                   wrong[i][0]);

@@ -136,12 +136,11 @@ static void expect_completions(const char *shell, const char *command, bool in_w
 
 Test(help, bash_completes_commands_options_and_operands)
 {
-    expect_completions(
-        "bash",
-        "source \"$1\"; shift; COMP_WORDS=(qkv \"$@\"); COMP_CWORD=$#; _qkv\n"
-        "for word in \"${COMPREPLY[@]}\"; do if [ -d \"$word\" ]; then word=$word/; fi; echo \"$word\"; done"
-        " | sort | tr '\\n' ' '\n",
-        true);
+    expect_completions("bash",
+                       "source \"$1\"; shift; COMP_WORDS=(qkv \"$@\"); COMP_CWORD=$#; _qkv\n"
+                       "for word in \"${COMPREPLY[@]}\"; do if [ -d \"$word\" ]; then word=$word/; fi; echo "
+                       "\"$word\"; done | sort | tr '\\n' ' '\n",
+                       true);
 }
 
 Test(help, fish_completes_commands_options_and_operands)
@@ -232,26 +231,22 @@ static char *examples_of(const char *command)
 static const char *folder_of_examples(void)
 {
     const char *folder = scratch("examples");
-    run_ok(
-        "cd '%s' && cp -r '%s/configs' configs && find configs -name '*.yaml' -exec sed -i -E "
-        "'s/(hidden_size|embedding_dim): .*/\\1: 16/; s/ff_size: .*/ff_size: 32/' {} + && mkdir datasets && "
-        "cp -r '%s/datasets/en_es' datasets && "
-        "for split in train dev test; do head -n 64 '%s'/datasets/en_es/$split.tsv "
-        ">datasets/en_es/$split.tsv; done && head -n 64 '%s/datasets/en_es/test.align' "
-        ">datasets/en_es/test.align && "
-        "for name in toy_en_es a b; do qkv train configs/toy_en_es.yaml -q -s training.updates=2 "
-        "-s training.validation_freq=1 -s training.keep_best_ckpts=2 -s training.keep_last_ckpts=2 "
-        "-s training.snapshots=2 -s training.model_dir=runs/$name -s name=$name || exit; done && "
-        "head -n 3 datasets/en_es/test.tsv | tee lines.tsv | cut -f1 | tee lines.en >lines.txt && "
-        "cut -f2 lines.tsv >lines.es && mkdir -p .config/fish/completions && "
-        "cp datasets/en_es/train.tsv spa.txt && cut -f1 spa.txt >train.en && cut -f2 spa.txt >train.de && "
-        "gzip <spa.txt >pairs.tsv.gz && echo once >start.txt && qkv train configs/characters.yaml -q -s "
-        "training.updates=2 "
-        "-s data.train=spa.txt -s training.model_dir=runs/characters && "
-        "qkv train configs/induction.yaml -q -s training.updates=2 -s training.snapshots=2 -s "
-        "data.train=lines.txt -s data.dev=lines.txt "
-        "-s training.model_dir=runs/induction",
-        folder, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR);
+    run_ok("cd '%s' && cp -r '%s/configs' configs && find configs -name '*.yaml' -exec sed -i -E "
+           "'s/(hidden_size|embedding_dim): .*/\\1: 16/; s/ff_size: .*/ff_size: 32/' {} + && mkdir datasets "
+           "&& cp -r '%s/datasets/en_es' datasets && for split in train dev test; do head -n 64 "
+           "'%s'/datasets/en_es/$split.tsv >datasets/en_es/$split.tsv; done && head -n 64 "
+           "'%s/datasets/en_es/test.align' >datasets/en_es/test.align && for name in toy_en_es a b; do qkv "
+           "train configs/toy_en_es.yaml -q -s training.updates=2 -s training.validation_freq=1 -s "
+           "training.keep_best_ckpts=2 -s training.keep_last_ckpts=2 -s training.snapshots=2 -s "
+           "training.model_dir=runs/$name -s name=$name || exit; done && head -n 3 datasets/en_es/test.tsv | "
+           "tee lines.tsv | cut -f1 | tee lines.en >lines.txt && cut -f2 lines.tsv >lines.es && mkdir -p "
+           ".config/fish/completions && cp datasets/en_es/train.tsv spa.txt && cut -f1 spa.txt >train.en && "
+           "cut -f2 spa.txt >train.de && gzip <spa.txt >pairs.tsv.gz && echo once >start.txt && qkv train "
+           "configs/characters.yaml -q -s training.updates=2 -s data.train=spa.txt -s "
+           "training.model_dir=runs/characters && qkv train configs/induction.yaml -q -s training.updates=2 "
+           "-s training.snapshots=2 -s data.train=lines.txt -s data.dev=lines.txt -s "
+           "training.model_dir=runs/induction",
+           folder, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR);
     return folder;
 }
 
@@ -262,14 +257,13 @@ Test(help, examples_run)
         if (is_left_out(i)) continue;
         /* Other tests train and check gradients; here two updates and one op are enough. */
         const char *page = has_page() ? "command qkv \"$@\"" : "true";
-        char *function = format(
-            "qkv() { case $1 in sweep) command qkv \"$@\" -q -s training.updates=2 ;; train) command qkv "
-            "\"$@\" -q -s training.updates=2 "
-            "-s training.validation_freq=1 -s training.keep_best_ckpts=2 -s training.keep_last_ckpts=2 "
-            "-s training.snapshots=2 --overwrite ;; gradcheck) command qkv gradcheck --op add ;; "
-            "init) command qkv \"$@\" --updates 2 ;; "
-            "page) %s ;; *) command qkv \"$@\" ;; esac; }",
-            page);
+        char *function =
+            format("qkv() { case $1 in sweep) command qkv \"$@\" -q -s training.updates=2 ;; train) command "
+                   "qkv \"$@\" -q -s training.updates=2 -s training.validation_freq=1 -s "
+                   "training.keep_best_ckpts=2 -s training.keep_last_ckpts=2 -s training.snapshots=2 "
+                   "--overwrite ;; gradcheck) command qkv gradcheck --op add ;; init) command qkv \"$@\" "
+                   "--updates 2 ;; page) %s ;; *) command qkv \"$@\" ;; esac; }",
+                   page);
         write_text(folder, "examples.sh", format("set -e; %s\n%s", function, examples_of(COMMANDS[i])));
         struct outcome outcome =
             run("cd '%s' && PATH=$(dirname '%s'):$PATH && HOME=$PWD bash ./examples.sh", folder, QKV_BINARY);

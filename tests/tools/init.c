@@ -11,10 +11,8 @@ Test(init, makes_a_config_that_trains_at_once)
                      "  target (es): 3.0 words a sentence, at most 3; 23 different characters, Latin\n"
                      "  0.0 % of the pairs repeat an earlier one; 0.0 % share a sentence with another\n"
                      "  very few pairs: the model learns them by heart, and gives words without sense for "
-                     "other sentences, "
-                     "even for those of dev and test; with some thousand pairs it learns to translate "
-                     "sentences like them, and "
-                     "10,000 to 100,000 are usual\n"
+                     "other sentences, even for those of dev and test; with some thousand pairs it learns to "
+                     "translate sentences like them, and 10,000 to 100,000 are usual\n"
                      "  for example: dk dog number 10. = qw perro 10.\n"
                      "               ci dog number 30. = pu perro 30.\n"
                      "               bg dog number 50. = os perro 50.\n"
@@ -33,10 +31,9 @@ Test(init, makes_a_config_that_trains_at_once)
     /* What was printed before a mistake comes before it in a pipe, too. */
     const char *piped = run_ok("head -n 3 spa.txt >few.tsv; qkv init few.tsv 2>&1 | cat");
     cr_expect(strstr(piped, "qkv: few.tsv: has 3 pairs") > strstr(piped, "few.tsv: 3 pairs"), "%s", piped);
-    cr_expect(shows(
-        run_ok("qkv train spa.yaml 2>&1 && qkv evaluate runs/spa && echo 'a dog' | qkv translate runs/spa "
-               "&& qkv film runs/spa 'a dog' -o spa.png"),
-        "54 training pairs, 3 dev pairs"));
+    cr_expect(shows(run_ok("qkv train spa.yaml 2>&1 && qkv evaluate runs/spa && echo 'a dog' | qkv translate "
+                           "runs/spa && qkv film runs/spa 'a dog' -o spa.png"),
+                    "54 training pairs, 3 dev pairs"));
 }
 
 Test(init, measures_the_training_where_no_length_is_given)
@@ -208,14 +205,12 @@ Test(init, says_what_is_wrong)
     write_text(".", "one.txt", "a\nb\n");
     write_text(".", "blank.tsv", "\n \n\n");
     run_ok("mkdir deep && gzip -c one.txt >deep/one.txt.gz && echo 'name: old' >old.yaml && printf BZh91AY "
-           ">x.tsv.bz2 && "
-           "printf 'PK\\3\\4\\0\\1' >deck.apkg && printf '\\3757zXZ\\0' >x.tsv.xz && printf "
+           ">x.tsv.bz2 && printf 'PK\\3\\4\\0\\1' >deck.apkg && printf '\\3757zXZ\\0' >x.tsv.xz && printf "
            "'\\177ELF\\0\\1\\2' >binary.tsv");
     write_pairs(".", "x.tsv", 40, "%s\t%s\n");
-    write_text(
-        ".", "x.tmx",
-        "<?xml version=\"1.0\"?>\n<!DOCTYPE tmx SYSTEM \"tmx14.dtd\">\n<tmx version=\"1.4\">\n\t<tu>\ta b\tc "
-        "d</tu>\n\t<tu>\te f\tg h</tu>\n</tmx>\n");
+    write_text(".", "x.tmx",
+               "<?xml version=\"1.0\"?>\n<!DOCTYPE tmx SYSTEM \"tmx14.dtd\">\n<tmx "
+               "version=\"1.4\">\n\t<tu>\ta b\tc d</tu>\n\t<tu>\te f\tg h</tu>\n</tmx>\n");
     write_text(".", "x.xliff",
                "<xliff version=\"1.2\">\n<source>a b</source><target>c d</target>\n</xliff>\n");
     write_text(".", "x.po", "# Spanish\n#: a.c:1\nmsgid \"a, b\"\nmsgstr \"c, d\"\n");
@@ -235,17 +230,14 @@ Test(init, says_what_is_wrong)
         {"three", "qkv: three: there is no such file; did you mean three.tsv"},
         {"deep/one", "qkv: deep/one: there is no such file; did you mean deep/one.txt.gz"},
         {"x.tsv -o one.txt/x.yaml", "qkv: one.txt/x.yaml: cannot be written: Not a directory"},
-        {"x.tmx",
-         "qkv: x.tmx: is TMX, the XML of translation memories: convert it, here to pairs of en and es: "
-         "xmlstarlet sel -T -t -m //tu -v 'normalize-space(tuv[lang(\"en\")]/seg)' -o "
-         "\"$(printf '\\t')\" -v 'normalize-space(tuv[lang(\"es\")]/seg)' -n FILE >pairs.tsv"},
-        {"x.xliff",
-         "qkv: x.xliff: is XLIFF: convert it: xmlstarlet sel -T -t -m '//*[local-name()=\"target\"]' "
-         "-v 'normalize-space(../*[local-name()=\"source\"])' -o \"$(printf '\\t')\" -v "
-         "'normalize-space()' -n FILE >pairs.tsv"},
-        {"x.po",
-         "qkv: x.po: is a catalogue of gettext (.po): convert it with the Translate Toolkit: po2csv FILE "
-         "pairs.csv"},
+        {"x.tmx", "qkv: x.tmx: is TMX, the XML of translation memories: convert it, here to pairs of en and "
+                  "es: xmlstarlet sel -T -t -m //tu -v 'normalize-space(tuv[lang(\"en\")]/seg)' -o "
+                  "\"$(printf '\\t')\" -v 'normalize-space(tuv[lang(\"es\")]/seg)' -n FILE >pairs.tsv"},
+        {"x.xliff", "qkv: x.xliff: is XLIFF: convert it: xmlstarlet sel -T -t -m "
+                    "'//*[local-name()=\"target\"]' -v 'normalize-space(../*[local-name()=\"source\"])' -o "
+                    "\"$(printf '\\t')\" -v 'normalize-space()' -n FILE >pairs.tsv"},
+        {"x.po", "qkv: x.po: is a catalogue of gettext (.po): convert it with the Translate Toolkit: po2csv "
+                 "FILE pairs.csv"},
         {"x.xml", "qkv: x.xml: is XML, which is not read: write a table with a tab between the columns"},
         {"binary.tsv", "qkv: binary.tsv:1:5: a NUL byte is not allowed in text"},
         {"x.tsv --columns 1",
@@ -291,9 +283,8 @@ Test(init, makes_a_plain_name_of_an_odd_one)
     };
     enter(scratch("name"));
     write_pairs(".", "SPA-ENG.TXT", 40, "%s\t%s\n");
-    run_ok(
-        "cp SPA-ENG.TXT \"my 'pairs' (1).txt\" && cp SPA-ENG.TXT S\u00e4tze\u4e2d.txt && gzip -c SPA-ENG.TXT "
-        ">Deck.TSV.GZ");
+    run_ok("cp SPA-ENG.TXT \"my 'pairs' (1).txt\" && cp SPA-ENG.TXT S\u00e4tze\u4e2d.txt && gzip -c "
+           "SPA-ENG.TXT >Deck.TSV.GZ");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cr_expect(shows(run_ok("qkv init --updates 5 %s", cases[i][0]),
                         format("next: qkv train %s\n", cases[i][1])));

@@ -66,8 +66,7 @@ Test(init_report, says_which_columns_it_takes)
         {"{ printf '#separator:tab\n#html:true\n#guid column:1\n#deck column:2\n'; awk '{print \"id\" NR "
          "\"x\\tdeck\" NR % 5 \"\\t\" $0}' plain.tsv; } >anki.txt",
          "anki.txt",
-         "anki.txt: 40 pairs in columns 3 and 4 of 4\n  skipped 4 header lines of Anki, and the columns "
-         "that "
+         "anki.txt: 40 pairs in columns 3 and 4 of 4\n  skipped 4 header lines of Anki, and the columns that "
          "they name: guid (1), deck (2)\n  source"},
         {":", "anki.txt --columns 4,3", "\n  skipped 4 header lines of Anki\n  source"},
         {"{ cat plain.tsv; printf 'two\t\"first line\nsecond line\"\n'; } >x.tsv", "x.tsv && cat x.[dt]*.tsv",
@@ -83,8 +82,7 @@ Test(init_report, says_which_columns_it_takes)
 #define UNKNOWN(whose) "\n  the language of the " whose " is not known: name it, as in --"
 #define FROM_NAME                                                                                            \
     "\n  languages from the name of the file: es in column 1, en in column 2; if it is the other way "       \
-    "round: "                                                                                                \
-    "--columns 1,2 --src en --trg es\n"
+    "round: --columns 1,2 --src en --trg es\n"
 
 Test(init_report, says_what_it_knows_of_the_languages)
 {
@@ -167,8 +165,7 @@ Test(init_report, says_what_the_pairs_are_like)
          "bpe.tsv --src en --trg es && grep '^    level\\|^    split' bpe.yaml && grep -c lowercase: "
          "bpe.yaml || :",
          "\n  the source is cut into pieces already (such as un@@): the config takes each piece as a word; "
-         "to let "
-         "qkv cut words itself, join the pieces first: sed -E 's/(@@ )|(@@ ?$)//g'\n",
+         "to let qkv cut words itself, join the pieces first: sed -E 's/(@@ )|(@@ ?$)//g'\n",
          "\n    level: word  # every piece is a token: the text is cut into pieces already\n"
          "    split_punctuation: false  # the text is tokenized already\n"
          "    level: word  # every word is a token\n    split_punctuation: true\n0\n",

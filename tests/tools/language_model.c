@@ -62,11 +62,10 @@ Test(language_model, each_form_of_text_trains)
     enter_text("forms");
     run_ok("sed -i 's/context: 16, //' c.yaml");
     for (int i = 0; i < 3; i++) {
-        const char *log =
-            run("qkv train c.yaml --overwrite %s -s training.updates=2 -s data.trg.max_length=200 "
-                "-s model.decoder.positions.max_length=200",
-                CASES[i].options)
-                .error;
+        const char *log = run("qkv train c.yaml --overwrite %s -s training.updates=2 -s "
+                              "data.trg.max_length=200 -s model.decoder.positions.max_length=200",
+                              CASES[i].options)
+                              .error;
         cr_expect_not_null(strstr(log, CASES[i].units), "%s", log);
     }
 }
@@ -142,8 +141,7 @@ static void enter_trained(const char *name, const char *options)
 {
     enter_text(name);
     run_ok("sed -i 's/context: 16, //' c.yaml && qkv train c.yaml -q -s training.updates=300 -s "
-           "training.learning_rate=0.01 "
-           "-s training.shards=2 %s",
+           "training.learning_rate=0.01 -s training.shards=2 %s",
            options);
 }
 
@@ -420,12 +418,9 @@ Test(language_model, an_induction_head_appears_in_two_layers_and_not_in_one)
     run_ok("qkv generate induction -o . --symbols 12 --longest 16 --train 4000 --dev 50 --test 20");
     for (int layers = 2; layers; layers--) {
         run_ok("qkv train '%s/configs/induction.yaml' -q --overwrite -s data.train=train.txt -s "
-               "data.dev=dev.txt "
-               "-s data.test='' -s training.model_dir=run -s training.updates=1200 -s "
-               "training.validation_freq=600 "
-               "-s model.decoder.hidden_size=32 -s model.decoder.num_heads=1 -s "
-               "model.decoder.attention.key_width=32 "
-               "-s model.decoder.num_layers=%d",
+               "data.dev=dev.txt -s data.test='' -s training.model_dir=run -s training.updates=1200 -s "
+               "training.validation_freq=600 -s model.decoder.hidden_size=32 -s model.decoder.num_heads=1 -s "
+               "model.decoder.attention.key_width=32 -s model.decoder.num_layers=%d",
                QKV_SOURCE_DIR, layers);
         cJSON *root RELEASED(free_json) = cJSON_Parse(run_ok("qkv heads run test.txt --repeat 8 -f json"));
         const cJSON *first = cJSON_GetObjectItem(root, "heads")->child;
@@ -492,10 +487,9 @@ static void expect_completion(const char *options)
 static void expect_forced(void)
 {
     wait_until("isSettled() && state.walk");
-    double difference =
-        number_of("(step => Math.max(...state.view.target_outputs.map((word, row) => Math.abs(valueAt(step, "
-                  "row, step.columnNames.indexOf(word)) - state.view.probabilities[row]))))"
-                  "(stepOf('probabilities'))");
+    double difference = number_of(
+        "(step => Math.max(...state.view.target_outputs.map((word, row) => Math.abs(valueAt(step, row, "
+        "step.columnNames.indexOf(word)) - state.view.probabilities[row]))))(stepOf('probabilities'))");
     cr_expect_lt(difference, 1e-5);
 }
 

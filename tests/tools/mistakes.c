@@ -12,21 +12,18 @@ Test(mistakes, arguments_that_no_command_takes)
         {"train c.yaml run", "qkv: unexpected operand 'run' (usage: qkv train CONFIG [options])"},
         {"train a -- --quiet", "qkv: unexpected operand '--quiet' (usage: qkv train CONFIG [options])"},
         {"evaluate run dev.tsv x", "qkv: unexpected operand 'x' (usage: qkv evaluate RUN [TSV] [options])"},
-        {"train a -s training.updates 5",
-         "qkv: unexpected operand '5'; -s takes KEY=VALUE, such as -s training.updates=5 (usage: qkv train "
-         "CONFIG [options])"},
-        {"train a -s name=x b=2", "qkv: unexpected operand 'b=2'; write -s before each KEY=VALUE (usage: qkv "
-                                  "train CONFIG [options])"},
-        {"train -s name=x b=2 a", "qkv: unexpected operand 'b=2'; write -s before each KEY=VALUE (usage: qkv "
-                                  "train CONFIG [options])"},
+        {"train a -s training.updates 5", "qkv: unexpected operand '5'; -s takes KEY=VALUE, such as -s "
+                                          "training.updates=5 (usage: qkv train CONFIG [options])"},
+        {"train a -s name=x b=2",
+         "qkv: unexpected operand 'b=2'; write -s before each KEY=VALUE (usage: qkv train CONFIG [options])"},
+        {"train -s name=x b=2 a",
+         "qkv: unexpected operand 'b=2'; write -s before each KEY=VALUE (usage: qkv train CONFIG [options])"},
         {"train --bogus a", "qkv: unknown option '--bogus'; keys of the config are set by -s KEY=VALUE (see "
                             "`qkv train --help`)"},
-        {"train a --bogus=3",
-         "qkv: unknown option '--bogus'; keys of the config are set by -s KEY=VALUE (see "
-         "`qkv train --help`)"},
-        {"train a --epochs 3",
-         "qkv: unknown option '--epochs'; it is a key of the config: -s training.epochs=3 (see "
-         "`qkv train --help`)"},
+        {"train a --bogus=3", "qkv: unknown option '--bogus'; keys of the config are set by -s KEY=VALUE "
+                              "(see `qkv train --help`)"},
+        {"train a --epochs 3", "qkv: unknown option '--epochs'; it is a key of the config: -s "
+                               "training.epochs=3 (see `qkv train --help`)"},
         {"train a --beam-size=2", "qkv: unknown option '--beam-size'; it is a key of the config: -s "
                                   "testing.beam_size=2 (see `qkv train --help`)"},
         {"gradcheck --threads 2",
@@ -194,9 +191,8 @@ Test(mistakes, operands_of_another_kind)
          "qkv: 'a b' is no run, but run is: RUN comes first (usage: qkv translate RUN [FILE] [options])"},
         {"attention 'a b' run",
          "qkv: 'a b' is no run, but run is: RUN comes first (usage: qkv attention RUN SENTENCE [options])"},
-        {"explain 'a b'",
-         "qkv: 'a b' looks like a sentence, but RUN is missing before it (usage: qkv explain SCENE | "
-         "RUN SENTENCE [options])"},
+        {"explain 'a b'", "qkv: 'a b' looks like a sentence, but RUN is missing before it (usage: qkv "
+                          "explain SCENE | RUN SENTENCE [options])"},
     };
     enter(tiny_run("operands", 1));
     run_ok("mkdir configs && cp c.yaml configs/toy.yaml");

@@ -42,11 +42,10 @@ Test(output_length, says_what_it_cuts)
 {
     enter(scratch("says"));
     train_characters("-s testing.max_output_length=5");
-    cr_expect(shows(run_ok("cat training"),
-                    "notice: update 300: 4 of the 4 translations of data.dev ended at "
-                    "the limit of their length: raise testing.max_output_length"));
-    const char *note = "qkv: note: 4 of 4 translations ended at the limit of their length, and may "
-                       "be cut: --max-length N raises it\n";
+    cr_expect(shows(run_ok("cat training"), "notice: update 300: 4 of the 4 translations of data.dev ended "
+                                            "at the limit of their length: raise testing.max_output_length"));
+    const char *note = "qkv: note: 4 of 4 translations ended at the limit of their length, and may be cut: "
+                       "--max-length N raises it\n";
     cr_expect_str_eq(run("cut -f1 t.tsv | qkv translate run").error, note);
     cr_expect_str_eq(run("cut -f1 t.tsv | qkv translate run -q").error, "");
     cr_expect_str_eq(run("cut -f1 t.tsv | qkv translate run --max-length 60").error, "");

@@ -480,10 +480,8 @@ static void expect_masked(const char *mask)
         "[]");
     if (strchr(mask, '0'))
         EXPECT_TRUE("state.view.heads.every(({ weights, rows, columns }) => "
-                    "[...Array(rows).keys()].every(row => Math.abs("
-                    "weights.slice(row * columns, (row + 1) * columns).reduce((sum, weight) => sum + "
-                    "Math.max(0, weight), 0) "
-                    "- 1) < 1e-5))");
+                    "[...Array(rows).keys()].every(row => Math.abs(weights.slice(row * columns, (row + 1) * "
+                    "columns).reduce((sum, weight) => sum + Math.max(0, weight), 0) - 1) < 1e-5))");
     EXPECT_TEXT("target", value_of("state.view.target_outputs.filter(word => word !== '</s>').join(' ')"));
     double sum = number_of("state.view.log_probability[0]");
     cr_expect_float_eq(

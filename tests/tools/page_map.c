@@ -30,13 +30,11 @@ static void expect_color(const char *colormap, bool is_reversed, double value)
 /* The weakest contrast (WCAG 2.2) between a colour of a step's cells and the number on it. */
 static double weakest_contrast(void)
 {
-    return number_of(
-        "(() => { const linear = part => part / 255 <= 0.04045 ? part / 255 / 12.92 : "
-        "((part / 255 + 0.055) / 1.055) ** 2.4, light = pixel => 0.2126 * linear(pixel & 255) + 0.7152 * "
-        "linear(pixel >> 8 & 255) + 0.0722 * linear(pixel >> 16 & 255); return "
-        "Math.min(...[...palettePixels, "
-        "...makePixels()].map(pixel => inkOn(pixel) === '#000' ? (light(pixel) + 0.05) / 0.05 "
-        ": 1.05 / (light(pixel) + 0.05))); })()");
+    return number_of("(() => { const linear = part => part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / "
+                     "255 + 0.055) / 1.055) ** 2.4, light = pixel => 0.2126 * linear(pixel & 255) + 0.7152 * "
+                     "linear(pixel >> 8 & 255) + 0.0722 * linear(pixel >> 16 & 255); return "
+                     "Math.min(...[...palettePixels, ...makePixels()].map(pixel => inkOn(pixel) === '#000' ? "
+                     "(light(pixel) + 0.05) / 0.05 : 1.05 / (light(pixel) + 0.05))); })()");
 }
 
 /* The greatest weight is the darkest in the light and the brightest in the dark. */

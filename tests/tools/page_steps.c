@@ -93,8 +93,7 @@ PageTest(page_steps, of_newer_variants)
     wait_until("isSettled() && state.walk");
     expect_steps(run_ok("qkv explain run 'a b' --kind cross --full --format json"), "variants", TOLERANCE);
     EXPECT_VALUE("state.walk.filter(step => stepGroup(step) === Object.keys(STEPS).length - 1 && "
-                 "groupOf(step.name) < 0 && "
-                 "!LEARNED.test(step.name)).map(step => step.name).join()",
+                 "groupOf(step.name) < 0 && !LEARNED.test(step.name)).map(step => step.name).join()",
                  "");
 }
 
@@ -119,9 +118,8 @@ PageTest(page_steps, show_the_sum_behind_a_number)
     /* 16 products and the bias; the second head's columns begin after the 8 of the first. */
     EXPECT_VALUE("state.terms.terms.length", "17");
     EXPECT_VALUE("(() => { const x = stepOf('layer_inputs').values, w = stepOf('query_weights').values, t = "
-                 "state.terms.terms; return "
-                 "t[3][0] === '4' && t[3][1] === x[16 + 3] && t[3][2] === w[16 * 8 + 3 * 8 + 2] && t[16][0] "
-                 "=== 'query bias' ? 'right' : JSON.stringify(t) })()",
+                 "state.terms.terms; return t[3][0] === '4' && t[3][1] === x[16 + 3] && t[3][2] === w[16 * 8 "
+                 "+ 3 * 8 + 2] && t[16][0] === 'query bias' ? 'right' : JSON.stringify(t) })()",
                  "right");
     EXPECT_TRUE("Math.abs(state.terms.sum - valueAt(stepOf('queries'), 1, 2)) < 1e-5");
     EXPECT_VALUE("count('#terms tr')", "17");
@@ -362,9 +360,8 @@ PageTest(page_steps, lesson_has_links_and_languages)
     browser_open("run --lesson --numbers float32 --sentence 'c a b'", "lesson-4&lang=es");
     wait_for_step(4, "es");
     EXPECT_TRUE("!element('terms').hidden && state.terms.of.row === scaledRow().row");
-    EXPECT_TRUE(
-        "(shape => shape(lessons.en) === shape(lessons.es))(texts => JSON.stringify(texts, (_, part) => "
-        "typeof part === 'string' ? '' : part))"); /* the same members */
+    EXPECT_TRUE("(shape => shape(lessons.en) === shape(lessons.es))(texts => JSON.stringify(texts, (_, part) "
+                "=> typeof part === 'string' ? '' : part))"); /* the same members */
     EXPECT_VALUE("readStep('99') + readStep('0') + readStep('x')", "9");
     browser_open("run --sentence 'c a b'", "lesson-3");
     EXPECT_VALUE("element('lesson-start').hidden + ' ' + state.lesson", "true 0");
@@ -450,8 +447,7 @@ PageTest(page_steps, scenes_show_sums_masks_and_numbers)
     EXPECT_VALUE("JSON.stringify(state.terms.terms)", "[[\"1\",1,2,2],[\"2\",0,0,0],[\"3\",0,2,0]]");
     go_to("attention_explained_window.yaml");
     EXPECT_VALUE("state.terms", "null"); /* the sum of another scene is gone */
-    EXPECT_VALUE("['cell-0-3', 'cell-0-2'].map(name => "
-                 "at(name).classList.contains('hidden-cell')).join()",
+    EXPECT_VALUE("['cell-0-3', 'cell-0-2'].map(name => at(name).classList.contains('hidden-cell')).join()",
                  "true,false");
     go_to("attention_explained_softmax.yaml");
     EXPECT_TEXT("numbers", "nothing in this scene is random");

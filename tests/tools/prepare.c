@@ -67,12 +67,11 @@ Test(prepare, from_a_run_gives_the_same_bits_as_training_from_it)
     }
     /* A config that names the run needs no option. */
     const char *from = "-s training.from=old -s data.train=new.tsv";
-    run_ok("qkv train c.yaml -q --overwrite -s training.model_dir=old && "
-           "qkv prepare c.yaml %s -o old.prepared && "
-           "qkv prepare c.yaml --from old/last.safetensors -s data.train=new.tsv -o file.prepared && "
-           "qkv prepare c.yaml %s -s training.from_vocabulary=new -o new.prepared && "
-           "qkv prepare c.yaml -s data.train=new.tsv -o own.prepared && cmp old.prepared file.prepared && "
-           "cmp new.prepared own.prepared && ! cmp -s old.prepared own.prepared",
+    run_ok("qkv train c.yaml -q --overwrite -s training.model_dir=old && qkv prepare c.yaml %s -o "
+           "old.prepared && qkv prepare c.yaml --from old/last.safetensors -s data.train=new.tsv -o "
+           "file.prepared && qkv prepare c.yaml %s -s training.from_vocabulary=new -o new.prepared && qkv "
+           "prepare c.yaml -s data.train=new.tsv -o own.prepared && cmp old.prepared file.prepared && cmp "
+           "new.prepared own.prepared && ! cmp -s old.prepared own.prepared",
            from, from);
 }
 

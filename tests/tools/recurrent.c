@@ -19,8 +19,7 @@ Test(recurrent, keys_that_do_not_fit_are_reported_with_their_place)
         {RECURRENT(", num_heads: 8", ""), "5:30: model.encoder.num_heads is 8" NO_TRANSFORMER},
         {RECURRENT("", "") "\n  init_depth_scaling: true",
          "7:3: model.init_depth_scaling is true, but has an effect only when model.encoder.type is "
-         "transformer "
-         "or decoder_only (it is recurrent)"},
+         "transformer or decoder_only (it is recurrent)"},
         {RECURRENT("", ", attention: {window: 5}"),
          "6:42: model.decoder.attention.window is 5, but has an effect only when model.decoder.type is "
          "transformer or decoder_only (it is recurrent)"},

@@ -196,8 +196,7 @@ static void expect_notes(const char *const cases[][2], size_t count)
 
 #define SOURCE                                                                                               \
     " shares hardly any words with the translations, but each of the 2 columns counts as a reference: is "   \
-    "it "                                                                                                    \
-    "the source (cut -f2 takes one column)"
+    "it the source (cut -f2 takes one column)"
 #define TOKENIZED "3 of 4 references look tokenized. BLEU with the tokenizer 13a"
 #define CUT(piece, joining)                                                                                  \
     "the references are cut into pieces (such as " piece "), which scores count as words: join the pieces "  \
@@ -213,9 +212,8 @@ Test(score, notes_what_the_texts_may_be)
         /* A file of sentence pairs, whose sources count as references; several references get no note. */
         {"score a pairs", "column 1 of pairs" SOURCE},
         {"score a pairs.gz --against b", "column 1 of pairs.gz" SOURCE},
-        {"score pairs one --against a",
-         "3 of 3 lines of pairs have a tab, which counts as white space: are they "
-         "sentence pairs (cut -f2 takes one column)"},
+        {"score pairs one --against a", "3 of 3 lines of pairs have a tab, which counts as white space: are "
+                                        "they sentence pairs (cut -f2 takes one column)"},
         {"score a two", ""},
         {"score a r", ""}, /* not all lines have two columns */
         {"score a one", ""},
@@ -263,8 +261,7 @@ Test(score, notes_what_the_texts_may_be)
     write_text(".", "lower.4", "a dog\n\303\251t\303\251\nno\nyes\n");
     write_text(".", "few.4", "a dog\n\303\251t\303\251\nno\nYes\n");
     run_ok("cut -f1 r >one && paste german one >pairs && gzip -k pairs && paste b one >two && for name in "
-           "capital "
-           "lower few; do cat $name.4 $name.4 $name.4 >$name; done");
+           "capital lower few; do cat $name.4 $name.4 $name.4 >$name; done");
     EXPECT_NOTES(cases);
     cr_expect_eq(json_number(json_by("qkv score moses moses --tokenize none --json"),
                              "bleu_details.hypothesis_length"),
@@ -299,16 +296,14 @@ Test(score, notes_that_translations_are_joined_and_references_tokenized)
 Test(score, has_the_interval_of_one_system)
 {
     enter(scratch("confidence"));
-    write_text(
-        ".", "a",
-        "the cat sat on a mat\nA dog barks at the moon\nno one knows what happened here\nwe walk to the "
-        "old house\nit rains again today\nshe reads a long book\nthey play in the garden\nhe sells "
-        "fresh bread\n");
-    write_text(
-        ".", "r",
-        "The cat sat on the mat\nA dog is barking at the moon\nnobody knows what has happened here\nwe "
-        "walk to the old house\nit is raining again today\nshe read a very long book\nthey play in a "
-        "garden\nhe sells the fresh bread\n");
+    write_text(".", "a",
+               "the cat sat on a mat\nA dog barks at the moon\nno one knows what happened here\nwe walk to "
+               "the old house\nit rains again today\nshe reads a long book\nthey play in the garden\nhe "
+               "sells fresh bread\n");
+    write_text(".", "r",
+               "The cat sat on the mat\nA dog is barking at the moon\nnobody knows what has happened "
+               "here\nwe walk to the old house\nit is raining again today\nshe read a very long book\nthey "
+               "play in a garden\nhe sells the fresh bread\n");
     cJSON *object = json_parsed(run_ok("qkv score a r --confidence --json"));
     const cJSON *system = cJSON_GetArrayItem(cJSON_GetObjectItem(object, "systems"), 0);
     cr_expect_float_eq(json_number(system, "bleu"), 34.10240962637404, 1e-9);

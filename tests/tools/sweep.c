@@ -59,9 +59,8 @@ Test(sweep, says_on_a_terminal_how_far_it_is)
 Test(sweep, trains_several_configs)
 {
     enter(tiny_task("configs"));
-    const char *table =
-        run_ok("sed 's/^name: .*/name: other/' c.yaml >other.yaml && qkv sweep c.yaml other.yaml -s "
-               "training.updates=2 -g training.learning_rate=1e-3,3e-3");
+    const char *table = run_ok("sed 's/^name: .*/name: other/' c.yaml >other.yaml && qkv sweep c.yaml "
+                               "other.yaml -s training.updates=2 -g training.learning_rate=1e-3,3e-3");
     static const char *const configs[] = {"tiny", "other"};
     for (int i = 0; i < 4; i++) {
         int rate = i % 2 ? 3 : 1;
@@ -84,12 +83,11 @@ Test(sweep, goes_on_after_an_interruption_as_if_there_had_been_none)
     const char *arguments =
         "c.yaml -g training.learning_rate=1e-3,3e-3,5e-3 -j 2 -q -s training.updates=3000 -s "
         "training.logging_freq=10 -s training.validation_freq=1000";
-    struct outcome outcome =
-        run("{ env --default-signal=INT '%s' sweep %s -o s & pid=$!; until grep -q train "
-            "s/learning_rate=1e-3,seed=42/metrics.jsonl "
-            "&& grep -q train s/learning_rate=3e-3,seed=42/metrics.jsonl || ! kill -0 $pid; do :; done "
-            "2>/dev/null; kill -INT $pid; wait $pid; }",
-            QKV_BINARY, arguments);
+    struct outcome outcome = run("{ env --default-signal=INT '%s' sweep %s -o s & pid=$!; until grep -q "
+                                 "train s/learning_rate=1e-3,seed=42/metrics.jsonl && grep -q train "
+                                 "s/learning_rate=3e-3,seed=42/metrics.jsonl || ! kill -0 $pid; do :; done "
+                                 "2>/dev/null; kill -INT $pid; wait $pid; }",
+                                 QKV_BINARY, arguments);
     cr_assert_eq(outcome.exit_code, 130, "%d %s", outcome.exit_code, outcome.error);
     cr_expect(!has("s/learning_rate=5e-3,seed=42") && !has("s/finished.txt"), "no run starts or has ended");
     cr_expect_str_empty(run_ok("for run in s/*=42; do flock -n $run true || echo $run; done"),

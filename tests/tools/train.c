@@ -13,8 +13,7 @@ Test(train, writes_a_run_and_prints_its_progress_as_lines)
     /* Measured times and speeds become N, computed numbers F, and the translation T. */
     cr_expect_str_eq(
         run_ok("sed -E 's/[0-9]+\\.[0-9]+/F/g; s/(about|left) [^,]*(,|$)/\\1 N\\2/; s/[0-9]+ (tokens.s|MB)/N "
-               "\\1/; "
-               "s/^      =.*/      = T/' printed"),
+               "\\1/; s/^      =.*/      = T/' printed"),
         "run: 6171 parameters, 80 training pairs, 8 dev pairs, vocabularies of 11 and 11, 1 thread\n"
         "20 updates will take about N, without validations; N MB of memory so far\n"
         "update 5  epoch 1  loss F  N tokens/s  left N\n"
@@ -51,8 +50,7 @@ Test(train, writes_a_run_and_prints_its_progress_as_lines)
 #define NO_TAB "qkv: bad.tsv:2:4: the line has no tab; a line is source<TAB>target"
 #define TRAINED(was, now)                                                                                    \
     "qkv: run/last.safetensors: was trained with " was ", but the config has " now                           \
-    ": put it back, or train "                                                                               \
-    "a new run"
+    ": put it back, or train a new run"
 #define FROM ", which --from can start with these parameters"
 /* A change of a key that is not of the network. */
 #define RESUME(key, was, now) LIST("--resume -s '" key "=" now "'", TRAINED(key " " was, now) FROM)
@@ -101,12 +99,11 @@ Test(train, changes_nothing_when_it_refuses)
     write_text(".", "bad.tsv", "a\tb\na b\n");
     run_ok("mkdir other && echo mine >other/metrics.jsonl");
     EXPECT_REFUSALS("qkv train c.yaml", cases);
-    run_ok(
-        "cp train.tsv same.tsv && cp -r run moved && qkv train c.yaml --resume -q -s training.updates=8 -s "
-        "training.epochs=3 -s training.patience=9 -s training.validation_freq=1 -s training.logging_freq=1 "
-        "-s training.validation_samples=0 -s training.keep_best_ckpts=1 -s testing.beam_size=2 -s "
-        "testing.batch_size=3 -s name=other -s data.train=same.tsv -s data.test=dev.tsv -s "
-        "training.model_dir=moved -j2");
+    run_ok("cp train.tsv same.tsv && cp -r run moved && qkv train c.yaml --resume -q -s training.updates=8 "
+           "-s training.epochs=3 -s training.patience=9 -s training.validation_freq=1 -s "
+           "training.logging_freq=1 -s training.validation_samples=0 -s training.keep_best_ckpts=1 -s "
+           "testing.beam_size=2 -s testing.batch_size=3 -s name=other -s data.train=same.tsv -s "
+           "data.test=dev.tsv -s training.model_dir=moved -j2");
 }
 
 Test(train, overwrite_replaces_files_of_a_run_and_no_others)
@@ -189,12 +186,11 @@ Test(train, resume_refuses_another_text)
 /* Starts an endless training, sends it a signal (a shell ignores SIGINT in the background unless told otherwise) once it has validated, and waits for its end. */
 static struct outcome interrupt(const char *signal, const char *options)
 {
-    return run(
-        "env --default-signal=INT '%s' train c.yaml " ENDLESS
-        " %s >train.out 2>train.err & pid=$!; until grep -q validation "
-        "run/metrics.jsonl || ! kill -0 $pid; do :; done 2>/dev/null; kill -%s $pid; wait $pid; code=$?; "
-        "cat train.out && cat train.err >&2; exit $code",
-        QKV_BINARY, options, signal);
+    return run("env --default-signal=INT '%s' train c.yaml " ENDLESS
+               " %s >train.out 2>train.err & pid=$!; until grep -q validation run/metrics.jsonl || ! kill -0 "
+               "$pid; do :; done 2>/dev/null; kill -%s $pid; wait $pid; code=$?; cat train.out && cat "
+               "train.err >&2; exit $code",
+               QKV_BINARY, options, signal);
 }
 
 Test(train, a_signal_saves_and_prints_how_to_continue)
@@ -243,19 +239,17 @@ Test(train, a_run_whose_folder_is_moved_writes_into_no_other_run)
     enter(tiny_task("moved"));
     struct outcome outcome =
         run("qkv train c.yaml -q -s training.model_dir=alone && { '%s' train c.yaml " ENDLESS
-            " -q & } && pid=$!; "
-            "until grep -q validation run/metrics.jsonl || ! kill -0 $pid; do :; done 2>/dev/null; mv run "
-            "moved && "
-            "qkv train c.yaml -q; echo $?; wait $pid; echo $?; qkv inspect moved >/dev/null; echo $?",
+            " -q & } && pid=$!; until grep -q validation run/metrics.jsonl || ! kill -0 $pid; do :; done "
+            "2>/dev/null; mv run moved && qkv train c.yaml -q; echo $?; wait $pid; echo $?; qkv inspect "
+            "moved >/dev/null; echo $?",
             QKV_BINARY);
     cr_expect_str_eq(outcome.output, "0\n2\n0\n", "%s", outcome.error);
     cr_expect(shows(outcome.error,
                     "qkv: run: this folder was moved, replaced or removed while the run was trained in it"),
               "%s", outcome.error);
     run_ok("cmp alone/last.safetensors run/last.safetensors && cmp alone/best.safetensors "
-           "run/best.safetensors && "
-           "test $(wc -l <alone/metrics.jsonl) = $(wc -l <run/metrics.jsonl) && test $(ls alone | wc -l) = "
-           "$(ls run | wc -l)");
+           "run/best.safetensors && test $(wc -l <alone/metrics.jsonl) = $(wc -l <run/metrics.jsonl) && test "
+           "$(ls alone | wc -l) = $(ls run | wc -l)");
 }
 
 /* As in a script's background job. */
@@ -282,11 +276,10 @@ Test(train, overwrite_replaces_only_what_a_run_has_written)
     enter(tiny_task("foreign"));
     for (int i = 0; i < 6; i++) {
         run_ok("rm -rf run && mkdir run && echo 'name: mine and precious' >run/%s", names[i]);
-        cr_expect(refused(
-            run("qkv train c.yaml --overwrite"),
-            format("qkv: run/%s: no run of qkv wrote this file, so --overwrite does not replace it: move it, "
-                   "or choose another training.model_dir",
-                   names[i])));
+        cr_expect(refused(run("qkv train c.yaml --overwrite"),
+                          format("qkv: run/%s: no run of qkv wrote this file, so --overwrite does not "
+                                 "replace it: move it, or choose another training.model_dir",
+                                 names[i])));
         cr_expect_str_eq(read_file(format("run/%s", names[i]), NULL), "name: mine and precious\n");
     }
     run_ok("rm -rf run && qkv train c.yaml -q && touch run/note && qkv train c.yaml -q --overwrite && test "
@@ -299,11 +292,10 @@ Test(train, a_run_killed_before_its_first_checkpoint_can_be_started_again)
 {
     enter(tiny_run("begun", 2));
     run_ok("cd run && rm last.safetensors best.safetensors update-* metrics.jsonl config.yaml qkv.format && "
-           "touch "
-           "last.safetensors.1.0.tmp");
-    cr_expect(refused(run("qkv train c.yaml --resume"),
-                      "qkv: run: nothing to resume: there is no last.safetensors; start "
-                      "again with --overwrite"));
+           "touch last.safetensors.1.0.tmp");
+    cr_expect(
+        refused(run("qkv train c.yaml --resume"),
+                "qkv: run: nothing to resume: there is no last.safetensors; start again with --overwrite"));
     struct outcome outcome = run("qkv train c.yaml");
     cr_expect(
         fails(outcome, 2, "qkv: run: is an incomplete run: it has ") &&

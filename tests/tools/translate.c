@@ -81,9 +81,8 @@ Test(translate, says_what_is_odd_about_a_line)
          "qkv: <stdin>:2: has 100000 tokens, but the model has positions for 511; the rest of the line is "
          "ignored\n"},
         /* A file of pairs, given for one of sentences; once is enough. */
-        {"printf 'a b\\na\\ta\\nb\\tb\\n'",
-         "qkv: <stdin>:2: has a tab, but a line is one sentence: give one column (cut -f1), or pairs to "
-         "`qkv evaluate`\n"},
+        {"printf 'a b\\na\\ta\\nb\\tb\\n'", "qkv: <stdin>:2: has a tab, but a line is one sentence: give one "
+                                            "column (cut -f1), or pairs to `qkv evaluate`\n"},
     };
     enter(tiny_run("odd", 1));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -181,14 +180,13 @@ Test(translate, models_without_position_tables_have_no_longest_sentence)
     enter(tiny_task("longer"));
     run_ok("yes a | head -600 | tr '\\n' ' ' >long");
     for (int i = 0; i < 3; i++)
-        cr_expect_str_empty(
-            run_ok("{ for side in encoder decoder; do echo \"-s model.$side.positions.type=%s "
-                   "-s model.$side.positions.max_length=3\"; done; } >options && qkv train c.yaml -q "
-                   "--overwrite $(cat options) && qkv translate run long --max-length 5 2>&1 >translated && "
-                   "qkv attention run 'a b c d e f' --target 'A B C D E' -f json >map && "
-                   "qkv evaluate run train.tsv >scores",
-                   types[i]));
-    cr_expect(refused(run("qkv train c.yaml -q --overwrite -s model.encoder.positions.max_length=3"),
-                      "qkv: train.tsv:2: the source has 6 tokens with </s>, but "
-                      "model.encoder.positions.max_length is 3"));
+        cr_expect_str_empty(run_ok(
+            "{ for side in encoder decoder; do echo \"-s model.$side.positions.type=%s -s "
+            "model.$side.positions.max_length=3\"; done; } >options && qkv train c.yaml -q --overwrite $(cat "
+            "options) && qkv translate run long --max-length 5 2>&1 >translated && qkv attention run 'a b c "
+            "d e f' --target 'A B C D E' -f json >map && qkv evaluate run train.tsv >scores",
+            types[i]));
+    cr_expect(refused(
+        run("qkv train c.yaml -q --overwrite -s model.encoder.positions.max_length=3"),
+        "qkv: train.tsv:2: the source has 6 tokens with </s>, but model.encoder.positions.max_length is 3"));
 }

@@ -87,10 +87,9 @@ Test(translate_processes, other_commands_refuse_to_be_several)
     make_lines("undivided");
     for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) {
         struct outcome outcome = run_several(2, arguments[i]);
-        const char *message =
-            format("qkv: `qkv %.*s` works in one process, but mpirun has started 2: start it "
-                   "without mpirun\n",
-                   (int)strcspn(arguments[i], " "), arguments[i]);
+        const char *message = format(
+            "qkv: `qkv %.*s` works in one process, but mpirun has started 2: start it without mpirun\n",
+            (int)strcspn(arguments[i], " "), arguments[i]);
         cr_expect(fails(outcome, 2, message), "%s", arguments[i]);
         cr_expect_eq(strncmp(outcome.error, message, strlen(message)), 0, "%s", outcome.error);
     }

@@ -62,10 +62,9 @@ Test(validation, compares_decomposed_references)
     cr_expect_str_empty(outcome.error);
     /* `qkv score` uses files as they are. */
     run_ok("cut -f1 t.tsv | qkv translate run >out; cut -f2 t.tsv >references");
-    cr_expect(
-        shows(run("qkv score out references").error,
-              "2 of the references are not in Unicode's normal form C, in which a letter and its accent are "
-              "one character, but all translations are"));
+    cr_expect(shows(run("qkv score out references").error,
+                    "2 of the references are not in Unicode's normal form C, in which a letter and its "
+                    "accent are one character, but all translations are"));
     cr_expect(shows(run("qkv score references out").error, "2 of the translations are not in"));
     cr_expect_str_empty(run("qkv score references references").error);
 }

@@ -46,10 +46,9 @@ Test(warm_start, takes_over_words)
     run_ok("qkv train c.yaml --from run " STILL "-s data.train=other.tsv -s data.dev= && "
            "cmp run/source.vocabulary new/source.vocabulary");
     cr_expect_str_eq(run_ok(translate, "new"), before); /* NOLINT */
-    const char *printed =
-        run_ok("qkv train c.yaml --from run --overwrite -s training.updates=1 -s "
-               "training.learning_rate=1e-30 -s training.model_dir=new -s data.train=other.tsv -s "
-               "data.dev= -s training.from_vocabulary=new 2>&1");
+    const char *printed = run_ok(
+        "qkv train c.yaml --from run --overwrite -s training.updates=1 -s training.learning_rate=1e-30 -s "
+        "training.model_dir=new -s data.train=other.tsv -s data.dev= -s training.from_vocabulary=new 2>&1");
     int known = atoi(run_ok("tail -n +4 run/source.vocabulary | wc -l"));
     cr_expect(shows(printed, format("which knows %d of %d source words and %d of %d target words\n", known,
                                     known + 1, known, known + 1)));
@@ -107,8 +106,7 @@ Test(warm_start, is_refused_where_it_cannot_be)
         {"--from run -s model.encoder.hidden_size=32 -s model.decoder.hidden_size=32 -s "
          "training.from_vocabulary=new",
          "qkv: training.from: run/best.safetensors: encoder.embeddings.table has 16 numbers for a token, but "
-         "the "
-         "model has 32"},
+         "the model has 32"},
     };
     enter(learned_run("refused"));
     const char *before = fingerprint(".");
@@ -160,8 +158,7 @@ Test(rates, recurrent_networks_freeze_as_well)
 Test(rates, nesterov_is_for_sgd)
 {
     enter(tiny_task("nesterov"));
-    run_ok(
-        "for choice in true false; do qkv train c.yaml -q -s training.optimizer=sgd -s training.updates=5 -s "
-        "training.nesterov=$choice -s training.model_dir=$choice || exit; done");
+    run_ok("for choice in true false; do qkv train c.yaml -q -s training.optimizer=sgd -s training.updates=5 "
+           "-s training.nesterov=$choice -s training.model_dir=$choice || exit; done");
     cr_expect_str_neq(checksum_of_run("true"), checksum_of_run("false"));
 }

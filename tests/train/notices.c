@@ -211,18 +211,15 @@ Test(notices, of_an_end_before_the_best)
 {
     const char *folder = task("early", true);
     const char *found = notices(folder, "-s training.updates=200 -s training.validation_freq=40");
-    const char *losses =
-        run_ok("cd '%s' && grep '\"validation\"' run/metrics.jsonl | sed -n "
-               "'3s/.*\"loss\": *\\([0-9.]*\\).*/\\1/p; $s/.*\"loss\": *\\([0-9.]*\\).*/\\1/p'",
-               folder);
+    const char *losses = run_ok("cd '%s' && grep '\"validation\"' run/metrics.jsonl | sed -n '3s/.*\"loss\": "
+                                "*\\([0-9.]*\\).*/\\1/p; $s/.*\"loss\": *\\([0-9.]*\\).*/\\1/p'",
+                                folder);
     double before, last;
     cr_assert_eq(sscanf(losses, "%lf %lf", &before, &last), 2, "%s", losses);
-    cr_expect_str_eq(
-        found,
-        format("notice: update 200: the model still improves: loss of data.dev was %.2f at update 120, and "
-               "is %.2f: raise training.updates and go on, as in qkv train CONFIG --resume -s "
-               "training.updates=400\n",
-               before, last));
+    cr_expect_str_eq(found, format("notice: update 200: the model still improves: loss of data.dev was %.2f "
+                                   "at update 120, and is %.2f: raise training.updates and go on, as in qkv "
+                                   "train CONFIG --resume -s training.updates=400\n",
+                                   before, last));
     run_ok("cd '%s' && qkv train c.yaml -q --resume -s training.updates=400 -s training.validation_freq=40",
            folder);
     cr_expect(strstr(notices(folder, "-s training.updates=200 -s training.validation_freq=40 -s "

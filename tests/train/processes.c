@@ -98,9 +98,8 @@ static void read_sent(const struct training *training, double *megabytes, double
 Test(processes, say_how_much_they_send)
 {
     const char *folder = scratch("sent");
-    struct training training =
-        training_in(folder, "updates=4 data.dev= model.encoder.hidden_size=64 model.decoder.hidden_size=64 "
-                            "model.encoder.ff_size=9000");
+    struct training training = training_in(folder, "updates=4 data.dev= model.encoder.hidden_size=64 "
+                                                   "model.decoder.hidden_size=64 model.encoder.ff_size=9000");
     double megabytes, first, others;
     read_sent(&training, &megabytes, &first, &others);
     cr_expect_float_eq(first, 4.0 / 3 * megabytes, 0.02 * megabytes, "%g MB", first);

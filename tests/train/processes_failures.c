@@ -20,10 +20,9 @@ Test(processes_failures, more_processes_than_shards_are_refused)
 {
     const char *folder = scratch("shards");
     struct training training = training_in(folder, "updates=3");
-    cr_expect(refused(
-        run_several(4, train_arguments(&training)),
-        "qkv: training.shards is 3, but must be at least the number of processes (4): start at most 3, or "
-        "raise it, which changes the results"));
+    cr_expect(refused(run_several(4, train_arguments(&training)),
+                      "qkv: training.shards is 3, but must be at least the number of processes (4): start at "
+                      "most 3, or raise it, which changes the results"));
     expect_nothing_begun(&training);
 }
 
@@ -146,9 +145,8 @@ Test(processes_failures, a_loss_that_is_not_finite_ends_all)
 Test(processes_failures, a_disk_that_is_full_for_process_0_ends_all)
 {
     const char *folder = scratch("full");
-    struct training training =
-        training_in(folder, "updates=3 data.dev= model.encoder.hidden_size=64 model.decoder.hidden_size=64 "
-                            "model.encoder.ff_size=9000");
+    struct training training = training_in(folder, "updates=3 data.dev= model.encoder.hidden_size=64 "
+                                                   "model.decoder.hidden_size=64 model.encoder.ff_size=9000");
     const char *arguments = train_arguments(&training);
     expect_as_one(
         run("%s -n 1 sh -c \"ulimit -f 24000; exec '%s' %s --overwrite\" : -n 2 '%s' %s --overwrite",

@@ -315,9 +315,8 @@ Test(resume, another_learning_rate_is_recorded_at_once_with_the_same_moments)
     struct qkv_train_result result;
     expect_refusal_with(
         training_try(training, &result, &error),
-        "was trained with training.learning_rate 0.01, but the config has 0.001: put it back, or train a "
-        "new run, which --from can start with these parameters; --resume -s KEY=VALUE changes it from "
-        "here on");
+        "was trained with training.learning_rate 0.01, but the config has 0.001: put it back, or train a new "
+        "run, which --from can start with these parameters; --resume -s KEY=VALUE changes it from here on");
     training.new_rate = true;
     training_run(training);
     const char *same = tensors_of(at, &new_size);

@@ -118,8 +118,7 @@ Test(snapshots, of_an_old_run_are_removed)
 Test(snapshots, one_alone_is_refused)
 {
     const char *config = training_config(scratch("one"));
-    cr_expect(refused(
-        run("qkv train '%s' -s training.updates=3 -s training.snapshots=1", config),
-        "-s training.snapshots=1: training.snapshots is 1, but must be 0 or at least 2: the first and "
-        "the last"));
+    cr_expect(refused(run("qkv train '%s' -s training.updates=3 -s training.snapshots=1", config),
+                      "-s training.snapshots=1: training.snapshots is 1, but must be 0 or at least 2: the "
+                      "first and the last"));
 }
