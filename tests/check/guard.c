@@ -18,7 +18,7 @@ static void check_all(bool layers, int first, int last)
         if (is_left_out(i)) continue;
         const char *variant = VARIANTS[i % VARIANT_COUNT];
         const int subject = i / VARIANT_COUNT;
-        struct qkv_check_report report = {0};
+        struct qkv_check_report report RELEASED(qkv_check_release) = {0};
         setenv("QKV_KERNELS", variant, 1);
         expect_done(layers ? qkv_check_layer(&report, (enum qkv_layer_id)subject, &OPTIONS, &error)
                            : qkv_check_op(&report, (enum qkv_op_id)subject, &OPTIONS, &error));
@@ -26,7 +26,6 @@ static void check_all(bool layers, int first, int last)
         for (int64_t row = 0; row < report.count; row++)
             cr_expect_null(report.rows[row].failure, "%s, %s, %s: %s", variant, report.rows[row].subject,
                            report.rows[row].tensor, report.rows[row].failure);
-        qkv_check_release(&report);
     }
 }
 

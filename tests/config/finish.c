@@ -211,7 +211,7 @@ Test(config_finish, choices_that_do_not_exist_are_read_everywhere)
 Test(config_finish, odd_values_are_written)
 {
     config = (struct qkv_config){0};
-    cr_expect(strstr(config_text(&config, true), "name: \"\"\n"));
+    cr_expect(shows(config_text(&config, true), "name: \"\"\n"));
     config.training.learning_rate = (double)NAN;
     config.training.weight_decay = (double)INFINITY;
     config.model.encoder.type = (enum qkv_network)77;

@@ -115,7 +115,7 @@ Test(random, permuted_numbers_are_a_permutation)
                                       511, 512, 513, 999, 1000, 4095, 4096, 4097, 65535, 65537};
     for (size_t c = 0; c < sizeof COUNTS / sizeof *COUNTS; c++) {
         uint64_t count = COUNTS[c], fixed = 0, same = 0;
-        bool *seen = calloc(count, sizeof *seen);
+        bool *seen RELEASED(free_memory) = calloc(count, sizeof *seen);
         struct qkv_random next = SOME;
         next.step++;
         for (uint64_t i = 0; i < count; i++) {
@@ -129,7 +129,6 @@ Test(random, permuted_numbers_are_a_permutation)
         }
         /* A random permutation has one fixed point on average, with variance 1. */
         if (count > 20) cr_expect(fixed < 7 && same < 7, "of %llu", (unsigned long long)count);
-        free(seen);
     }
     const uint64_t max = (uint64_t)1 << 63;
     cr_expect_lt(qkv_random_permuted(SOME, max, max - 1), max);

@@ -350,7 +350,7 @@ Test(pairs_file, says_what_is_wrong)
         const struct qkv_pairs_request request = {.path = write_text(folder, "x", files[i].source),
                                                   .target = write_text(folder, "y", files[i].target)};
         const char *message = read_pairs(folder, request);
-        cr_expect_not_null(strstr(message, files[i].message), "%s", message);
+        cr_expect(shows(message, files[i].message));
     }
     const struct qkv_pairs_request none = {.path = format("%s/none.tsv", folder)},
                                    in_a_folder = {.path = folder};

@@ -88,7 +88,7 @@ static struct qkv_text_config config_of(int i)
 /* Tries the first `configs` ones. */
 static void expect_back(const char *line, int configs)
 {
-    char *expected = expected_text(line);
+    char *expected RELEASED(free_memory) = expected_text(line);
     for (int i = 0; i < configs; i++) {
         const struct qkv_text_config text = config_of(i);
         if (comes_back(&text, line, expected)) continue;
@@ -97,12 +97,11 @@ static void expect_back(const char *line, int configs)
         cr_expect_fail("config %d: %s\n became %s\n by     %s", i, expected,
                        qkv_detokenize(&text, tokens.count, tokens.token, &arena), shown);
     }
-    free(expected);
 }
 
 static void setup(void)
 {
-    struct qkv_types words = {0};
+    struct qkv_types words RELEASED(qkv_types_release) = {0};
     const struct qkv_types *const texts[] = {&words};
     static const char *const learned[] = {"foo@@",   "foo@@", "barfoo@@", "\uFFED\uFE0E", "\uFFED\uFE0E",
                                           "the@",    "the@",  "l'",       "l'",           "aujourd'",
@@ -110,7 +109,6 @@ static void setup(void)
     for (size_t i = 0; i < sizeof learned / sizeof *learned; i++) qkv_types_add(&words, learned[i], 2);
     merges = qkv_bpe_learn(1, texts, 12, &error);
     cr_assert_not_null(merges, "%s", error.message);
-    qkv_types_release(&words);
 }
 
 static void teardown(void)

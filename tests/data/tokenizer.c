@@ -281,18 +281,17 @@ Test(tokenizer, escapes_its_own_marks)
 
 Test(tokenizer, shows_the_plain_mark)
 {
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     static const char *const rows[][2] = {{"￭,", ","}, {"(￭", "("}, {"￭/￭", "/"},          {"l'￭", "l'"},
                                           {"a", "a"},  {"￭", "￭"},  {"￭\uFE0E", "￭\uFE0E"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         cr_expect_str_eq(qkv_token_shown(rows[i][0], &arena), rows[i][1]);
-    qkv_arena_release(&arena);
 }
 
 /* A mark that the vocabulary has only with other joiners is that one, rather than unknown. */
 Test(tokenizer, finds_a_mark_with_other_joiners)
 {
-    struct qkv_vocabulary vocabulary = {0};
+    struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release) = {0};
     const char *path = write_text(scratch("x"), "vocabulary", "<unk>\n<s>\n</s>\na\n￭?\n\"￭\n￭\"\n￭b\n");
     expect_done(qkv_vocabulary_load(&vocabulary, path, &error));
     static const struct {
@@ -302,7 +301,6 @@ Test(tokenizer, finds_a_mark_with_other_joiners)
                 {"\"", 6}, {"b", 0}, {"￭a", 0},  {"!", 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         cr_expect_eq(qkv_vocabulary_id(&vocabulary, rows[i].token), rows[i].id, "%s", rows[i].token);
-    qkv_vocabulary_release(&vocabulary);
 }
 
 /* ---- runs of format 1: tokens without joiners ---- */

@@ -13,7 +13,7 @@ Test(en_es, is_reproduced_byte_for_byte_by_the_command_of_the_readme)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         run_ok("cmp '%s/%s' '%s/%s'", folder, names[i], DATA, names[i]);
     const char *readme = read_file(QKV_SOURCE_DIR "/datasets/README.md", NULL);
-    cr_assert_not_null(strstr(readme, output), "README.md does not show\n%s", output);
+    cr_assert(shows(readme, output), "README.md does not show\n%s", output);
 }
 
 /* The cat sentence is in test by promise; the others happen to be there, and show each kind of link. */

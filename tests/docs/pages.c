@@ -124,11 +124,11 @@ Test(pages, are_all_in_the_list)
     for (int i = 0; i < page_count; i++) {
         if (!starts_with(pages[i], folder) || !strcmp(pages[i], "docs/README.md")) continue;
         const char *link = format("](%s)", pages[i] + strlen(folder));
-        cr_expect_not_null(strstr(list, link), "docs/README.md does not list %s", pages[i]);
+        cr_expect(shows(list, link), "docs/README.md does not list %s", pages[i]);
         listed++;
     }
     cr_expect_gt(listed, 15);
-    cr_expect_not_null(strstr(read_page("README.md"), "](docs/README.md)"));
+    cr_expect(shows(read_page("README.md"), "](docs/README.md)"));
 }
 
 Test(pages, readme_takes_a_minute)
@@ -283,7 +283,7 @@ static void compare_source(const char *page, const char *comment, const char *bl
                  block);
     const char *source = read_file(format("%s/%s", QKV_SOURCE_DIR, name), NULL);
     cr_assert_not_null(source, "%s: %s cannot be read", page, name);
-    cr_expect_not_null(strstr(source, block), "%s: this is not in %s:\n%s", page, name, block);
+    cr_expect(shows(source, block), "%s: this is not in %s:\n%s", page, name, block);
 }
 
 static bool is_recorded(const char *comment)

@@ -83,8 +83,7 @@ Test(examples, draw_map_draws_a_translation)
     cr_expect(refused(outcome, format("draw_map: %s/nothing: there is no such run", folder)));
     outcome = run("%s '%s/run' 'a' '%s/cross.tiff'", draw_map, folder, folder);
     cr_expect_eq(outcome.exit_code, 2);
-    cr_expect_not_null(strstr(outcome.error, "cross.tiff: the extension names no format"), "%s",
-                       outcome.error);
+    cr_expect(shows(outcome.error, "cross.tiff: the extension names no format"));
 }
 
 Test(examples, classifier_tells_languages_apart)

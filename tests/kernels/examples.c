@@ -293,7 +293,7 @@ Test(examples, many_tensors_are_concatenated_in_order)
 /* The functions of qkv/ops.def that other tests call by the number of the op, so that a swapped argument would not be seen. */
 Test(examples, functions_pass_their_arguments)
 {
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
     struct qkv_tensor *a = qkv_variable(graph, QKV_SHAPE(2, 2)), *b = qkv_variable(graph, QKV_SHAPE(2, 2)),
                       *column = qkv_variable(graph, QKV_SHAPE(2, 1));
     const int32_t rows[] = {2, 0};
@@ -329,7 +329,6 @@ Test(examples, functions_pass_their_arguments)
         cr_expect_arr_eq(found, results[i].expected, (size_t)qkv_tensor_count(results[i].y) * sizeof *found,
                          "%d", (int)i);
     }
-    qkv_graph_free(graph);
 }
 
 /* The overview in qkv/graph.h has every op. */

@@ -282,7 +282,7 @@ static void expect_extremes(int range_of_sizes)
 /* 2^-126 - 1.5 * 2^-151 is 0, because 24 bits of it are below 2^-126; subnormal numbers would round it to 2^-126. */
 static void expect_rounding_before_flushing(void)
 {
-    struct layer layer = {QKV_PRECISION_BFLOAT16, 1, 1, 3};
+    struct layer layer RELEASED(layer_release) = {QKV_PRECISION_BFLOAT16, 1, 1, 3};
     layer_init(&layer);
     static const float x[3] = {0x1p-126F, 0, -0x1.8p-75F}, w[3] = {1, 0, 0x1p-76F};
     memcpy(layer.x, x, sizeof x);
@@ -292,7 +292,6 @@ static void expect_rounding_before_flushing(void)
         setenv("QKV_KERNELS", VARIANTS[v], 1);
         check_forward(&layer, NULL, NULL);
     }
-    layer_release(&layer);
 }
 
 /* Rounding, and what is too small or too large for it. */

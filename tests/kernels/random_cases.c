@@ -51,11 +51,10 @@ static struct {
 
 static void replace_number(struct qkv_tensor *x)
 {
-    double *values = malloc((size_t)qkv_tensor_count(x) * sizeof *values);
+    double *values RELEASED(free_memory) = malloc((size_t)qkv_tensor_count(x) * sizeof *values);
     qkv_tensor_read(x, values);
     values[replaced.at] = replaced.value;
     qkv_tensor_write(x, values);
-    free(values);
 }
 
 /* between: another op between each variable and the op, and after the op, so that their memory can be shared. */

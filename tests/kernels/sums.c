@@ -51,10 +51,10 @@ Test(sums, bias_row_and_gain)
 /* Logits of 0, and labels of class 0: each row adds 1/3 to the gradient of the other biases. */
 Test(sums, bias_of_the_loss)
 {
-    int32_t *labels = calloc(ROWS, sizeof *labels);
+    int32_t *labels RELEASED(free_memory) = calloc(ROWS, sizeof *labels);
     for (int c = 0; c < 2 * VARIANT_COUNT; c++) {
         setenv("QKV_KERNELS", VARIANTS[c / 2], 1);
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+        struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
         struct qkv_tensor *bias = qkv_variable(graph, QKV_SHAPE(COLUMNS)),
                           *x = qkv_constant(graph, QKV_SHAPE(ROWS, 1)),
                           *weight = qkv_constant(graph, QKV_SHAPE(1, COLUMNS)),
@@ -69,9 +69,7 @@ Test(sums, bias_of_the_loss)
         for (int j = 1; j < COLUMNS; j++)
             cr_expect(fabs(found[j] / (ROWS / 3.0) - 1) < MAX_ERROR, "%s, %s: %.9g", VARIANTS[c / 2],
                       c % 2 ? "paired" : "linear", found[j]);
-        qkv_graph_free(graph);
     }
-    free(labels);
 }
 
 /* One id in every other row; the other rows have ids that come back after 1,000 rows. */

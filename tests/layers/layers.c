@@ -116,11 +116,10 @@ static const char *declare(int number, struct qkv_parameters *p)
 Test(layers, options_that_cannot_be_are_refused)
 {
     for (int number = 0;; number++) {
-        struct qkv_parameters parameters = {0};
+        struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
         const char *message = declare(number, &parameters);
         if (!message) break;
         expect_refusal(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), message);
-        qkv_parameters_release(&parameters);
     }
 }
 

@@ -223,7 +223,7 @@ Test(formats, fit_words_between_other_white_space)
     };
     const struct qkv_word_counts words[] = {{2, 2, {"10\u00a0km far", "a b"}}, {1, 1, {"c", "d"}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qkv_alignments gold;
+        struct qkv_alignments gold RELEASED(qkv_alignments_release);
         const char *path = write_text(scratch("spaces"), "gold", cases[i].links), *seen = "";
         if (qkv_alignments_read(&gold, path, QKV_LINKS_FROM_DETECTED, words, 2, &error)) {
             cr_expect_str_eq(error.message + strlen(path), cases[i].seen);
@@ -237,7 +237,6 @@ Test(formats, fit_words_between_other_white_space)
         cr_expect(gold.spaces.pair == 1 && gold.spaces.space == 0xA0 &&
                       gold.spaces.by_unicode == cases[i].by_unicode,
                   "%s", cases[i].links);
-        qkv_alignments_release(&gold);
     }
 }
 

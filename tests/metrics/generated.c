@@ -187,7 +187,7 @@ Test(generated, smoothing_is_that_of_sacrebleu)
         struct qkv_scorer scorer RELEASED(qkv_scorer_release) = {.options = options};
         add_all(&scorer, QKV_METRIC_BLEU, 1);
         const struct qkv_metric_description shown = qkv_scorer_describe(&scorer, QKV_METRIC_BLEU);
-        cr_expect(strstr(shown.signature, cases[c].signature), "%s", shown.signature);
+        cr_expect(shows(shown.signature, cases[c].signature));
     }
 }
 

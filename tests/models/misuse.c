@@ -30,7 +30,7 @@ TestSuite(misuse, .init = setup, .fini = teardown);
 
 static void expect_message(const char *part)
 {
-    cr_expect_not_null(strstr(error.message, part), "'%s' lacks '%s'", error.message, part);
+    cr_expect(shows(error.message, part), "'%s' lacks '%s'", error.message, part);
     error.message[0] = '\0';
 }
 

@@ -131,13 +131,12 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
             if (alone.view.count != 1) continue;
             compared++;
             w = qkv_attention_weights_of(cross_weights(&trace), alone.view.first, 0, &rows, &columns);
-            struct qkv_graph *other = tiny_traced(&alone, &trace_alone);
+            struct qkv_graph *other RELEASED(free_graph) = tiny_traced(&alone, &trace_alone);
             const double *expected =
                 qkv_attention_weights_of(cross_weights(&trace_alone), 0, 0, &rows, &columns);
             for (int64_t i = 0; i < rows * columns; i++)
                 cr_assert_float_eq(w[i], expected[i], 1e-12, "%s, sentence %d, weight %d", name, (int)s,
                                    (int)i);
-            qkv_graph_free(other);
         }
         cr_expect(!has_attention || compared > 1, "%d", compared);
         qkv_graph_free(graph);

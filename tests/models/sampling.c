@@ -238,7 +238,7 @@ Test(sampling, nonsense_is_refused)
     for (int skip_scores = 0; skip_scores < 2; skip_scores++) {
         const struct qkv_search_options options = {1, 0, 2, 0, skip_scores, .sampling = {true, 1, 0, 1, 0}};
         cr_expect_eq(qkv_translator_run(translator, 1, &SOURCE, 1, &options, &found, &error), QKV_FAILED);
-        cr_expect_not_null(strstr(error.message, "scores of the next token are not finite"));
+        cr_expect(shows(error.message, "scores of the next token are not finite"));
     }
     static const int64_t NUMBERS[] = {-1, (int64_t)1 << 44, INT64_MIN};
     for (int i = 0; i < 6; i++) {

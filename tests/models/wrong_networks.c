@@ -11,7 +11,7 @@ static const struct qkv_search_options GREEDY = {.beam_size = 1, .n_best = 1};
 
 static void expect_message(const char *part)
 {
-    cr_expect_not_null(strstr(error.message, part), "'%s' lacks '%s'", error.message, part);
+    cr_expect(shows(error.message, part), "'%s' lacks '%s'", error.message, part);
     error.message[0] = '\0';
 }
 
@@ -148,8 +148,8 @@ Test(wrong_networks, batches_that_do_not_fit_their_tokens_are_refused)
     for (int feeds = 0; feeds < 2; feeds++) {
         struct qkv_model_config config = feeds ? tiny_recurrent_config() : tiny_config();
         config.decoder.input_feeding = feeds;
-        struct tiny tiny = tiny_with(tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4), SENTENCES,
-                                     SOURCE, SOURCE, 5);
+        struct tiny tiny RELEASED(tiny_release) = tiny_with(
+            tiny_model(&config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT32, 4), SENTENCES, SOURCE, SOURCE, 5);
         for (size_t i = 0; i < sizeof BATCHES / sizeof BATCHES[0]; i++) {
             struct qkv_batch_view view = tiny.view;
             view.count = BATCHES[i].count;
@@ -162,6 +162,5 @@ Test(wrong_networks, batches_that_do_not_fit_their_tokens_are_refused)
             view.target_length = BATCHES[i].length;
             expect_refused(tiny.model, &view, false, BATCHES[i].what);
         }
-        tiny_release(&tiny);
     }
 }

@@ -531,7 +531,7 @@ Test(attribution, patching_all_of_a_state_gives_the_other_prediction)
     other.source.length = 3;
     cr_expect_eq(qkv_patch(subject.collector, &WITH_PROBABILITIES, &other, STEP, &report, &patched, &error),
                  QKV_INVALID);
-    cr_expect(strstr(error.message, "the other sentence has 3 tokens, but the sentence has 4"));
+    cr_expect(shows(error.message, "the other sentence has 3 tokens, but the sentence has 4"));
 }
 
 /* A token that no attention sees has no value that could be missing; its neighbours have. */

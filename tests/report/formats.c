@@ -210,16 +210,16 @@ Test(formats, every_format_names_another_value_than_the_weight)
             for (int j = 0; j < 14; j++)
                 cr_expect_eq(little(letters + 4 * j, 4), (uint32_t)shares.value_name[j]);
         } else if (strcmp(name, "png") != 0 && strcmp(name, "pdf") != 0) { /* draw what svg does */
-            cr_expect_not_null(strstr(text, "share of norms"),
-                               "%s does not name the value (qkv_report_value_name): %s", name, text);
-            cr_expect_null(strstr(plain, "share of norms"), "%s names the value of another report: %s", name,
-                           plain);
+            cr_expect(shows(text, "share of norms"), "%s does not name the value (qkv_report_value_name): %s",
+                      name, text);
+            cr_expect(lacks(plain, "share of norms"), "%s names the value of another report: %s", name,
+                      plain);
         }
     }
     char *text = rendered(&shares, "text", NULL, NULL);
-    cr_expect_not_null(strstr(text, "columns: source, cells: share of norms\n"), "%s", text);
+    cr_expect(shows(text, "columns: source, cells: share of norms\n"));
     text = rendered(&shares, "csv", NULL, NULL);
-    cr_expect_not_null(strstr(text, ",column_token,share of norms\ncross,"), "%s", text);
+    cr_expect(shows(text, ",column_token,share of norms\ncross,"));
 }
 
 Test(formats, text_aligns_by_display_width)
@@ -268,7 +268,7 @@ Test(formats, text_fits_its_place)
         struct qkv_attention_report one = report;
         one.source = rows[i].tokens;
         char *text = rendered(&one, "text", &rows[i].options, NULL);
-        cr_expect_not_null(strstr(text, rows[i].part), "%s\n lacks %s", text, rows[i].part);
+        cr_expect(shows(text, rows[i].part), "%s\n lacks %s", text, rows[i].part);
     }
 }
 

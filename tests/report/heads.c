@@ -236,8 +236,8 @@ static void expect_maps(int network, bool norms)
 {
     const unsigned others = 1u << QKV_HEAD_ERROR_PREDICTED | 1u << QKV_HEAD_ERROR_READ | 1u << QKV_HEAD_LOSS |
                             1u << QKV_HEAD_BLEU | 1u << QKV_HEAD_IMPORTANCE;
-    struct fixture f = open_fixture(network);
-    struct qkv_measured_heads heads = measured(&f, norms);
+    struct fixture f RELEASED(close_fixture) = open_fixture(network);
+    struct qkv_measured_heads heads RELEASED(qkv_measured_heads_release) = measured(&f, norms);
     struct expected expected[CAPACITY] = {0};
     cr_assert_eq(heads.count, network == RECURRENT_NETWORK ? 1 : 6);
     cr_expect_eq(heads.sentences, PAIRS);
@@ -251,8 +251,6 @@ static void expect_maps(int network, bool norms)
                       "head %d, %s: %g, expected %g", (int)i,
                       qkv_head_measure_info((enum qkv_head_measure)m)->name, found, mean);
         }
-    qkv_measured_heads_release(&heads);
-    close_fixture(&f);
 }
 
 Test(heads, maps_of_both_networks)
@@ -279,11 +277,11 @@ static struct qkv_scores evaluate(const struct fixture *f, double *losses)
 static void expect_purpose(bool recurrent)
 {
     const double step = 1e-5;
-    struct fixture f = open_fixture(recurrent);
-    struct qkv_measured_heads heads = measured(&f, false);
+    struct fixture f RELEASED(close_fixture) = open_fixture(recurrent);
+    struct qkv_measured_heads heads RELEASED(qkv_measured_heads_release) = measured(&f, false);
     double above[PAIRS], below[PAIRS], unused[PAIRS];
     const struct qkv_scores all = evaluate(&f, unused);
-    struct qkv_alignment_score score = {0};
+    struct qkv_alignment_score score RELEASED(qkv_alignment_score_release) = {0};
     cr_expect_float_eq(heads.loss, all.value[QKV_METRIC_LOSS], 1e-12);
     cr_expect_float_eq(heads.bleu, all.value[QKV_METRIC_BLEU], 1e-12);
     for (int64_t i = 0; i < heads.count; i++) {
@@ -328,9 +326,6 @@ static void expect_purpose(bool recurrent)
                     heads.heads[h].value[reads ? QKV_HEAD_ERROR_READ : QKV_HEAD_ERROR_PREDICTED],
                     result.error_rate, 1e-12);
     }
-    qkv_alignment_score_release(&score);
-    qkv_measured_heads_release(&heads);
-    close_fixture(&f);
 }
 
 Test(heads, purpose_in_both_networks)
@@ -341,17 +336,15 @@ Test(heads, purpose_in_both_networks)
 /* A head that is silent before stays so, and nothing is lost when it is silenced. */
 Test(heads, silent_heads_stay_silent)
 {
-    struct fixture f = open_fixture(TRANSFORMER);
+    struct fixture f RELEASED(close_fixture) = open_fixture(TRANSFORMER);
     const struct qkv_head head = {QKV_ATTENTION_CROSS, 1, 2};
     cr_assert(qkv_model_ablate(f.run.model, head, true));
-    struct qkv_measured_heads heads = measured(&f, false);
+    struct qkv_measured_heads heads RELEASED(qkv_measured_heads_release) = measured(&f, false);
     cr_expect_eq(heads.heads[5].value[QKV_HEAD_LOSS], 0);
     cr_expect_eq(heads.heads[5].value[QKV_HEAD_IMPORTANCE], 0);
     cr_expect_neq(heads.heads[4].value[QKV_HEAD_LOSS], 0);
     for (int64_t i = 0; i < heads.count; i++)
         cr_expect_eq(qkv_model_is_ablated(f.run.model, heads.heads[i].head), i == 5);
-    qkv_measured_heads_release(&heads);
-    close_fixture(&f);
 }
 
 /* ---- induction ---- */
@@ -398,7 +391,7 @@ Test(heads, of_a_prefix_are_ablated_once)
     struct fixture f RELEASED(close_fixture) = open_fixture(PREFIX);
     const struct qkv_heads_options options = {
         .no_translation = true, .testing = f.run.config.testing, .progress = keep_total, .context = last};
-    struct qkv_measured_heads heads;
+    struct qkv_measured_heads heads RELEASED(qkv_measured_heads_release);
     expect_done(qkv_heads_measure(&f.run, &f.corpus, &options, &heads, &error));
     cr_assert_eq(heads.count, 3 * 4);
     cr_expect_eq(last[0], 2 + 4);
@@ -406,5 +399,4 @@ Test(heads, of_a_prefix_are_ablated_once)
     for (int i = 0; i < 12; i++)
         cr_expect_eq(heads.heads[i].value[QKV_HEAD_LOSS], heads.heads[i % 4].value[QKV_HEAD_LOSS], "%d", i);
     cr_expect_neq(heads.heads[0].value[QKV_HEAD_LOSS], heads.heads[1].value[QKV_HEAD_LOSS]);
-    qkv_measured_heads_release(&heads);
 }

@@ -147,7 +147,7 @@ static void expect_words(struct subject *subject, const struct qkv_explanation *
 static void expect_walks(const struct qkv_model_config *config, enum qkv_dtype dtype, double tolerance)
 {
     for (int silent = 0; silent < 2; silent++) {
-        struct subject subject;
+        struct subject subject RELEASED(close_subject);
         open_subject(&subject, config, dtype);
         if (silent) qkv_model_ablate(subject.model, (struct qkv_head){QKV_ATTENTION_CROSS, 2, 1}, true);
         for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
@@ -159,7 +159,6 @@ static void expect_walks(const struct qkv_model_config *config, enum qkv_dtype d
                 else
                     cr_expect_null(qkv_explanation_step(&explanation, "logits"));
             }
-        close_subject(&subject);
     }
 }
 
@@ -207,7 +206,7 @@ Test(walk, a_recurrent_network)
 {
     for (int silent = 0; silent < 2; silent++) {
         struct qkv_model_config config = tiny_recurrent_config();
-        struct subject subject;
+        struct subject subject RELEASED(close_subject);
         config.encoder.embeddings.scale = config.decoder.embeddings.scale = true;
         config.decoder.input_feeding = false;
         open_subject(&subject, &config, QKV_FLOAT64);
@@ -215,7 +214,6 @@ Test(walk, a_recurrent_network)
         struct qkv_explanation explanation = explain(&subject, QKV_ATTENTION_CROSS, 1);
         expect_rules(&explanation, 1e-11);
         expect_words(&subject, &explanation, 1e-11);
-        close_subject(&subject);
     }
 }
 

@@ -111,7 +111,7 @@ Test(packed, rounds_parameters_to_half_precision)
 Test(packed, refuses_what_is_no_packed_run)
 {
     struct qkv_run run RELEASED(qkv_run_release) = trained("run"), copy RELEASED(qkv_run_release);
-    unsigned char *bytes;
+    unsigned char *bytes RELEASED(free_memory);
     size_t size;
     cr_assert_eq(qkv_run_pack(&run, QKV_PACKED_HALF, &bytes, &size, &error), QKV_OK);
     for (size_t cut = 0; cut < size; cut += cut < 4000 ? 1 : 97) {
@@ -128,5 +128,4 @@ Test(packed, refuses_what_is_no_packed_run)
         bytes[at] = byte;
     }
     expect_done(qkv_run_unpack(&copy, bytes, size, &error));
-    free(bytes);
 }

@@ -20,10 +20,3 @@ char *explained(const struct qkv_explanation *explanations, int count, const cha
     if (size) *size = length;
     return remember(bytes);
 }
-
-int occurrences(const char *text, const char *part)
-{
-    int count = 0;
-    for (; (text = strstr(text, part)); text++) count++;
-    return count;
-}

@@ -28,6 +28,3 @@ char *rendered(const struct qkv_attention_report *report, const char *format,
                const struct qkv_format_options *options, size_t *size);
 char *explained(const struct qkv_explanation *explanations, int count, const char *format,
                 const struct qkv_format_options *options, size_t *size);
-
-/* How often a part occurs in a text. */
-int occurrences(const char *text, const char *part);

@@ -31,7 +31,7 @@ static inline const char *graph_error(void)
 static inline void expect_graph_error(struct qkv_graph *failed, const char *part)
 {
     cr_expect_eq(qkv_graph_check(failed, &error), QKV_INVALID, "no error that contains '%s'", part);
-    cr_expect_not_null(strstr(error.message, part), "'%s' lacks '%s'", error.message, part);
+    cr_expect(shows(error.message, part), "'%s' lacks '%s'", error.message, part);
     qkv_graph_reset(failed);
 }
 

@@ -27,10 +27,9 @@ void *remember(void *memory)
 void forget_all_but(const void *memory)
 {
     while (newest && newest->memory != memory) {
-        struct remembered *kept = newest;
+        struct remembered *kept RELEASED(free_memory) = newest;
         newest = kept->next;
         free(kept->memory);
-        free(kept);
     }
 }
 
@@ -324,6 +323,36 @@ bool lacks(const char *text, const char *part)
     bool right = !strstr(text, part);
     if (!right) fprintf(stderr, "%s\nshows %s\n", text, part);
     return right;
+}
+
+bool begins(const char *text, const char *part)
+{
+    bool right = !strncmp(text, part, strlen(part));
+    if (!right) fprintf(stderr, "%s\ndoes not begin with %s\n", text, part);
+    return right;
+}
+
+int occurrences(const char *text, const char *part)
+{
+    int count = 0;
+    for (; (text = strstr(text, part)); text++) count++;
+    return count;
+}
+
+double number_after(const char *text, const char *part)
+{
+    char *at = strstr(text, part), *end;
+    cr_assert_not_null(at, "%s\nlacks %s", text, part);
+    at += strlen(part);
+    double number = strtod(at, &end);
+    cr_assert_gt(end, at, "%s\nno number follows %s", text, part);
+    return number;
+}
+
+void expect_failures(const char *command, const char *const cases[][2], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        cr_expect(fails(run("%s %s", command, cases[i][0]), 2, cases[i][1]), "%s %s", command, cases[i][0]);
 }
 
 void expect_refusals(const char *command, const char *const cases[][2], size_t count)

@@ -167,9 +167,22 @@ bool fails(struct outcome outcome, int exit_code, const char *part);
 bool shows(const char *text, const char *part);
 bool lacks(const char *text, const char *part);
 
+/* Returns whether a text begins with a part. Otherwise prints both. */
+bool begins(const char *text, const char *part);
+
+/* How often a part occurs in a text. */
+int occurrences(const char *text, const char *part);
+
+/* The number that follows the first occurrence of a part, which a text must have. */
+double number_after(const char *text, const char *part);
+
 /* Expects that a command is `refused` with each of these arguments: {arguments, message}. */
 #define EXPECT_REFUSALS(command, cases) expect_refusals(command, cases, sizeof cases / sizeof *cases)
 void expect_refusals(const char *command, const char *const cases[][2], size_t count);
+
+/* Expects that a command `fails` with exit code 2 and each of these arguments: {arguments, part of the message}. */
+#define EXPECT_FAILURES(command, cases) expect_failures(command, cases, sizeof cases / sizeof *cases)
+void expect_failures(const char *command, const char *const cases[][2], size_t count);
 
 /* Braces in rows of tables: clang-format gives each part of a row a line of its own where one of them is in braces. */
 #define LIST(...)                                                                                            \

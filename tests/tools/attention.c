@@ -111,8 +111,7 @@ Test(attention, the_extension_of_the_file_chooses_the_format)
     }
     /* Pages say what rows and columns are, and what the darkest cell of each map is. */
     const char *page = read_file("a.html", NULL);
-    cr_expect(shows(page, "rows: target (output), columns: source"));
-    cr_expect(shows(page, "; colours from 0 to 0."));
+    cr_expect(shows(page, "rows: target (output), columns: source") && shows(page, "; colours from 0 to 0."));
     /* --format wins over the name; `-` is standard output, binary or not. */
     attention("'one two' -f csv -o a.json");
     cr_expect_eq(strncmp(read_file("a.json", NULL), "kind", 4), 0);
@@ -376,9 +375,9 @@ Test(attention, attribute_has_maps_of_source_and_target_for_every_method)
 Test(attention, attribute_shows_shares_in_formats_for_people)
 {
     const char *text = run_ok("qkv attribute run 'one two three' -q");
-    cr_expect(strstr(text, "contributions of the source"), "%s", text);
+    cr_expect(shows(text, "contributions of the source"));
     cr_expect(strstr(text, "share of the row, by erasure") && strstr(text, "    nats"), "%s", text);
-    cr_expect(!strstr(run_ok("qkv attribute run 'one two three' -q -m flow"), "nats"));
+    cr_expect(lacks(run_ok("qkv attribute run 'one two three' -q -m flow"), "nats"));
     run_ok("qkv attribute run 'one two three' --versus random -m gradient -o a.html && grep -q 'random: ' "
            "a.html");
     run_ok("qkv attribute run 'one two three' -m integrated --steps 4 -o a.svg && grep -q '<svg' a.svg");
@@ -398,11 +397,11 @@ Test(attention, attribute_looks_into_layers)
         cr_expect_float_eq(json_cell(values, 0, 0), json_number(maps, format("next_probability.%d", t)),
                            1e-6);
     }
-    cr_expect(strstr(run_ok("qkv attribute run 'one two three' --lens -q"), "rows: layers, columns: tokens"));
+    cr_expect(shows(run_ok("qkv attribute run 'one two three' --lens -q"), "rows: layers, columns: tokens"));
     run_ok("qkv attribute run 'one two three' --lens -o lens.csv && grep -q token_1,,0,,0, lens.csv");
     const char *text = run_ok("qkv attribute run 'one two three' -t 'uno dos tres' --word dos --patch-from "
                               "'one one three'");
-    cr_expect(strstr(text, "The probability of dos as token 2 is"), "%s", text);
+    cr_expect(shows(text, "The probability of dos as token 2 is"));
     const struct outcome warned = run("qkv attribute run 'one two three' --patch-from 'one zwei three'");
     cr_expect(!warned.exit_code && strstr(warned.error, "zwei"), "%s", warned.error);
     const cJSON *by_number =
@@ -413,7 +412,7 @@ Test(attention, attribute_looks_into_layers)
                                      "qkv attribute run - --patch-from 'one one three' -q");
     cr_expect_eq(ended.exit_code, 2);
     cr_expect(strstr(ended.output, "one two three") && !strstr(ended.output, "three two one"));
-    cr_expect(shows(ended.error, "<stdin>:2: the other sentence has 3 tokens"), "%s", ended.error);
+    cr_expect(shows(ended.error, "<stdin>:2: the other sentence has 3 tokens"));
 }
 
 /* The number in the row of a method, in this column of the table. */
@@ -487,6 +486,6 @@ Test(attention, attribute_refuses)
     for (size_t i = 0; i < sizeof REFUSED / sizeof *REFUSED; i++) {
         const struct outcome outcome = run("qkv attribute run 'one two three' %s", REFUSED[i].arguments);
         cr_expect_eq(outcome.exit_code, 2, "%s", REFUSED[i].arguments);
-        cr_expect(strstr(outcome.error, REFUSED[i].message), "%s", outcome.error);
+        cr_expect(shows(outcome.error, REFUSED[i].message));
     }
 }

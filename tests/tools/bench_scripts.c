@@ -21,7 +21,7 @@ Test(bench_scripts, help)
     for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
         struct outcome outcome = run(SCRIPTS "%s' --help", scripts[i]);
         cr_expect_eq(outcome.exit_code, 0, "%s: %s", scripts[i], outcome.error);
-        cr_expect_not_null(strstr(outcome.output, "usage: "), "%s", scripts[i]);
+        cr_expect(shows(outcome.output, "usage: "), "%s", scripts[i]);
     }
 }
 
@@ -40,7 +40,7 @@ Test(bench_scripts, refusals)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct outcome outcome = run(SCRIPTS "%s", cases[i].command);
         cr_expect_eq(outcome.exit_code, 2, "%s", cases[i].command);
-        cr_expect_not_null(strstr(outcome.error, cases[i].message), "%s", outcome.error);
+        cr_expect(shows(outcome.error, cases[i].message));
     }
 }
 
@@ -54,9 +54,8 @@ Test(bench_scripts, absent_peers)
                "compare.py: PyTorch is not compared; /nowhere/python cannot import torch (see --python)\n"
                "compare.py: CTranslate2 is not compared; /nowhere/python cannot import ctranslate2 (see "
                "--python)\n"));
-    cr_expect_not_null(strstr(outcome.output, "\n| toy, greedy 64 | qkv     | "), "%s", outcome.output);
-    cr_expect_null(strstr(outcome.output, "PyTorch"));
-    cr_expect_null(strstr(outcome.error, "left out"), "an absent program must not be run: %s", outcome.error);
+    cr_expect(shows(outcome.output, "\n| toy, greedy 64 | qkv     | ") && lacks(outcome.output, "PyTorch"));
+    cr_expect(lacks(outcome.error, "left out"), "an absent program must not be run: %s", outcome.error);
 }
 
 /* A program that answers as Python with PyTorch 9 would. Two settings are fast, and one of them is faster with each
@@ -83,37 +82,27 @@ static const char *false_python(void)
     return path;
 }
 
-/* Returns the first number behind a text in the line of `from`. */
-static double number_behind(const char *from, const char *text)
-{
-    const char *at = strstr(from, text);
-    cr_assert_not_null(at, "%s", from);
-    return strtod(at + strlen(text), NULL);
-}
-
 Test(bench_scripts, fastest_setting)
 {
     const char *python = false_python();
     struct outcome outcome =
         run(COMPARE "--python '%s' --workloads toy --what train --threads 2 --rounds 2 --seconds 0", python);
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_not_null(strstr(outcome.error, "compare.py: PyTorch, compiled: left out: "), "%s",
-                       outcome.error);
-    cr_expect_not_null(strstr(outcome.error, "no compiler"));
-    cr_expect_not_null(strstr(outcome.output, "; PyTorch 9.0\n2 rounds; qkv on 2 threads\n\n| workload "),
-                       "%s", outcome.output);
+    cr_expect(shows(outcome.error, "compare.py: PyTorch, compiled: left out: "));
+    cr_expect(shows(outcome.error, "no compiler"));
+    cr_expect(shows(outcome.output, "; PyTorch 9.0\n2 rounds; qkv on 2 threads\n\n| workload "));
     /* The calls after the trial's took 2,000,000 / 2 and 2,000,000 / 3. */
     const char *row = strstr(outcome.output, "\n| toy, train | PyTorch | 1 thread, sdpa  | "
                                              "8.33e+05 (6.67e+05\xe2\x80\x93"
                                              "1e+06) | ");
     cr_assert_not_null(row, "%s", outcome.output);
-    cr_expect_null(strstr(row + 1, "\n| "), "there is one row of PyTorch");
+    cr_expect(lacks(row + 1, "\n| "), "there is one row of PyTorch");
     /* The ratios are the times, divided by those of qkv. */
     const char *ours = strstr(outcome.output, "\n| toy, train | qkv     | 2 threads ");
     cr_assert_not_null(ours, "%s", outcome.output);
-    double low = number_behind(ours, "("), high = number_behind(ours, "\xe2\x80\x93");
+    double low = number_after(ours, "("), high = number_after(ours, "\xe2\x80\x93");
     cr_expect(low > 0 && low <= high);
-    double ratio = number_behind(row, "1e+06) | ");
+    double ratio = number_after(row, "1e+06) | ");
     cr_expect(ratio > 0.98 * 666666 / high && ratio < 1.02 * 1000000 / low, "%g", ratio);
     /* Five settings in the trial; in each of two rounds the fastest and the one that is nearly as fast. */
     int calls = 0;
@@ -145,7 +134,7 @@ Test(bench_scripts, rows_of_multi30k)
                folder, QKV_BINARY, script);
     run_ok(command, 1);
     const char *table = run_ok(command, 2);
-    cr_expect_not_null(strstr(table, "runs (mean of 2 seeds)"), "%s", table);
+    cr_expect(shows(table, "runs (mean of 2 seeds)"));
     cr_expect_eq(atoi(run_ok("wc -l <'%s/out/rows/train.en'", folder)), 20);
 }
 

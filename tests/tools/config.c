@@ -13,13 +13,6 @@ static const char SMALLEST[] = "name: reverse\n"
                                "training:\n"
                                "  updates: 100\n";
 
-static int lines_with(const char *text, const char *part)
-{
-    int count = 0;
-    for (; (text = strstr(text, part)); text += strlen(part)) count++;
-    return count;
-}
-
 /* Runs `qkv config x.yaml <arguments>` where x.yaml has this text. */
 static struct outcome config(const char *text, const char *arguments)
 {
@@ -44,10 +37,8 @@ Test(config, prints_only_keys_that_differ_from_their_defaults)
 Test(config, prints_every_key_with_full)
 {
     const char *full = config(SMALLEST, "--full").output;
-    cr_expect(shows(full, "  model_dir: runs/reverse\n"));
-    cr_expect(shows(full, "      key_width: 16\n"));
-    cr_expect(shows(full, "      embedding_dim: 64\n"));
-    cr_expect(shows(full, "  adam_betas: [0.9, 0.999]\n"));
+    cr_expect(shows(full, "  model_dir: runs/reverse\n") && shows(full, "      key_width: 16\n"));
+    cr_expect(shows(full, "      embedding_dim: 64\n") && shows(full, "  adam_betas: [0.9, 0.999]\n"));
     cr_expect_str_eq(config(full, "--full").output, full);
     cr_expect_str_eq(config(full, "").output, SMALLEST);
 }
@@ -324,7 +315,7 @@ Test(config, counts_the_errors_it_does_not_print)
     for (int i = 0; i < 150; i++) sprintf(text + strlen(text), "key%d: 1\n", i);
     struct outcome outcome = config(text, "");
     cr_expect(fails(outcome, 2, "x.yaml: 51 more errors are not shown\n"));
-    cr_expect_eq(lines_with(outcome.error, "\n"), 100);
+    cr_expect_eq(occurrences(outcome.error, "\n"), 100);
 }
 
 Test(config, refuses_bad_arguments)
@@ -346,9 +337,9 @@ Test(config, refuses_bad_arguments)
 Test(config, reference_lists_each_key_once)
 {
     const char *reference = run_ok("qkv config --reference");
-    cr_assert_eq(lines_with(reference, "\n| `"), lines_with(config(SMALLEST, "--full").output, ": "));
+    cr_assert_eq(occurrences(reference, "\n| `"), occurrences(config(SMALLEST, "--full").output, ": "));
     for (const char *row = reference; (row = strstr(row, "\n| `")); row++)
-        cr_expect_eq(lines_with(reference, format("%.*s", (int)strcspn(row + 4, "`") + 5, row)), 1, "%.80s",
+        cr_expect_eq(occurrences(reference, format("%.*s", (int)strcspn(row + 4, "`") + 5, row)), 1, "%.80s",
                      row);
 }
 
@@ -357,6 +348,6 @@ Test(config, docs_contain_the_reference)
     const char *mark = "<!-- reference -->", *page = read_file(QKV_SOURCE_DIR "/docs/config.md", NULL);
     cr_assert_not_null(page, "docs/config.md cannot be read");
     const char *wanted = format("%s\n%s%s", mark, run_ok("qkv config --reference"), mark);
-    cr_expect(strstr(page, wanted),
+    cr_expect(shows(page, wanted),
               "docs/config.md: put the output of `qkv config --reference` between its two %s", mark);
 }

@@ -102,8 +102,7 @@ Test(gradcheck, a_config_passes_with_every_element)
 {
     const char *config = tiny_config(scratch("config"), "");
     const char *output = run_ok("qkv gradcheck %s --sample %d", config, is_slow_build() ? 2 : 0);
-    cr_expect(shows(output, "decoder.1"));
-    cr_expect(shows(output, "cross.query.weight"));
+    cr_expect(shows(output, "decoder.1") && shows(output, "cross.query.weight"));
     cr_expect(shows(output, "float32 against float64"));
     cr_expect(shows(output, "4 sentences of 11 source and 11 target tokens"));
     expect_80_columns(output);
@@ -140,8 +139,7 @@ Test(gradcheck, a_config_takes_overrides_and_sentences)
 Test(gradcheck, all_gives_a_line_for_each_op_and_layer)
 {
     const char *output = run_ok("qkv gradcheck --all --sample 1");
-    cr_expect(shows(output, "op matmul"));
-    cr_expect(shows(output, "op attention "));
+    cr_expect(shows(output, "op matmul") && shows(output, "op attention "));
     cr_expect(shows(output, "layer residual"));
     cr_expect(lacks(output, "input 1"), "details only with --verbose");
     expect_80_columns(output);

@@ -138,8 +138,7 @@ Test(init, chooses_the_tokenizer_by_the_text)
     for (int i = 0; i < 100; i++) end += sprintf(end, "number %d\t\u7b2c%d\u6570\u5b57\u3002\n", i, i);
     write_text(".", "en-zh.tsv", text);
     const char *output = run_ok("qkv init en-zh.tsv --updates 5");
-    cr_expect(shows(output, "target (zh): "));
-    cr_expect(shows(output, "\ntokens: words and characters\n"));
+    cr_expect(shows(output, "target (zh): ") && shows(output, "\ntokens: words and characters\n"));
     /* 30 words at each of three places, which yield some hundred merges. */
     text = remember(calloc(24000, 64));
     end = text;
@@ -158,8 +157,7 @@ Test(init, chooses_the_tokenizer_by_the_text)
     cr_expect(merges >= 100 && merges < 6000, "%s", pieces);
     cr_expect(shows(pieces, " joint merges)\n"));
     output = run_ok("qkv config many.yaml");
-    cr_expect(shows(output, "joint_vocabulary: true"));
-    cr_expect(shows(output, format("num_merges: %d", merges)));
+    cr_expect(shows(output, "joint_vocabulary: true") && shows(output, format("num_merges: %d", merges)));
     /* Training learns so many merges from this text. */
     run_ok("head -n 9 many.dev.tsv >dev.tsv && qkv train many.yaml -q -s training.updates=1 -s "
            "data.dev=dev.tsv");

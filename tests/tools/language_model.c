@@ -1,7 +1,6 @@
 /* Language models: a text in each form, training, and what other commands say to such a run. */
 #include "browser.h"
-
-#include <cjson/cJSON.h>
+#include "json.h"
 
 /* Makes a folder with a text of 121 lines, 20 of them blank, and a config, and enters it. */
 static void enter_text(const char *name)
@@ -24,50 +23,31 @@ static void enter_text(const char *name)
         "training: {model_dir: run, batch_size: 4, updates: 40, validation_freq: 20}\n");
 }
 
-static const char *hash(const char *run_name)
-{
-    size_t size;
-    const char *bytes = read_file(format("%s/last.safetensors", run_name), &size);
-    cr_assert_not_null(bytes);
-    uint64_t header = 0, sum = 14695981039346656037u;
-    for (int i = 7; i >= 0; i--) header = header << 8 | (unsigned char)bytes[i];
-    for (size_t i = header + 8; i < size; i++) sum = (sum ^ (unsigned char)bytes[i]) * 1099511628211u;
-    return format("%llx", (unsigned long long)sum);
-}
-
 Test(language_model, the_bits_depend_on_neither_threads_nor_a_break)
 {
     enter_text("bits");
     const char *log = run("qkv train c.yaml --threads 1").error;
-    cr_assert_not_null(strstr(log, "windows, a vocabulary of "), "%s", log);
-    cr_assert_not_null(strstr(log, "bits per character "), "%s", log);
-    cr_assert_null(strstr(log, "BLEU"), "%s", log);
-    run_ok("qkv train c.yaml -q --threads 3 -s training.model_dir=three");
-    run_ok("qkv train c.yaml -q -s training.model_dir=broken -s training.updates=30");
-    run_ok("qkv train c.yaml -q -s training.model_dir=broken --resume");
-    cr_assert_str_eq(hash("three"), hash("run"));
-    cr_assert_str_eq(hash("broken"), hash("run"));
+    cr_expect(shows(log, "windows, a vocabulary of ") && shows(log, "bits per character "));
+    cr_expect(lacks(log, "BLEU"));
+    expect_equal_bits("c.yaml", "", 40);
 }
 
 /* A fifth of the bytes, in whole lines, is for validation: 20 of 100 lines, 4 of 21 paragraphs. */
 Test(language_model, each_form_of_text_trains)
 {
-    static const struct {
-        const char *options, *units;
-    } CASES[] = {
+    static const char *const CASES[][2] = {
         {"-s data.text=lines", " 80 training lines, 20 dev lines, "},
         {"-s data.text=paragraphs", " 17 training paragraphs, 4 dev paragraphs, "},
         {"-s data.text=lines -s data.trg.level=word", "a vocabulary of 11, "},
     };
     enter_text("forms");
     run_ok("sed -i 's/context: 16, //' c.yaml");
-    for (int i = 0; i < 3; i++) {
-        const char *log = run("qkv train c.yaml --overwrite %s -s training.updates=2 -s "
-                              "data.trg.max_length=200 -s model.decoder.positions.max_length=200",
-                              CASES[i].options)
-                              .error;
-        cr_expect_not_null(strstr(log, CASES[i].units), "%s", log);
-    }
+    for (int i = 0; i < 3; i++)
+        cr_expect(shows(
+            run_ok("qkv train c.yaml --overwrite %s -s training.updates=2 -s data.trg.max_length=200 -s "
+                   "model.decoder.positions.max_length=200 2>&1",
+                   CASES[i][0]),
+            CASES[i][1]));
 }
 
 Test(language_model, its_gradients_agree_with_differences)
@@ -80,28 +60,20 @@ Test(language_model, its_gradients_agree_with_differences)
 
 Test(language_model, other_commands_refuse_it)
 {
-    static const char *const COMMANDS[] = {
-        "translate run",
-        "align run pairs.tsv",
-        "page run --pairs pairs.tsv",
-    };
+#define REFUSED "run: is a language model, which "
+    static const char *const CASES[][2] = {{"translate run", REFUSED},
+                                           {"align run pairs.tsv", REFUSED},
+                                           {"page run --pairs pairs.tsv", REFUSED}};
     enter_text("refusals");
     run_ok("qkv train c.yaml -q -s training.updates=1 && printf 'a\tb\n' >pairs.tsv");
-    for (size_t i = 0; i < sizeof COMMANDS / sizeof *COMMANDS; i++) {
-        struct outcome outcome = run("echo the cat | qkv %s", COMMANDS[i]);
-        cr_expect_eq(outcome.exit_code, 2, "%s", COMMANDS[i]);
-        cr_expect_not_null(strstr(outcome.error, "run: is a language model, which "), "%s: %s", COMMANDS[i],
-                           outcome.error);
-    }
+    EXPECT_FAILURES("echo the cat | qkv", CASES);
     cr_assert_eq(run("qkv inspect run").exit_code, 0);
     cr_assert_str_eq(run_ok("echo 'the cat' | qkv tokenize run"), "t h e ▁ c a t\n");
 }
 
 Test(language_model, wrong_configs_and_texts_are_refused)
 {
-    static const struct {
-        const char *options, *message;
-    } CASES[] = {
+    static const char *const CASES[][2] = {
         {"-s model.decoder.prefix=bidirectional -s model.decoder.positions.type=relative",
          "model.decoder.prefix is bidirectional, but needs model.decoder.positions.type other than relative"},
         {"-s model.decoder.positions.type=relative -s model.decoder.positions.restart=true",
@@ -126,12 +98,7 @@ Test(language_model, wrong_configs_and_texts_are_refused)
     };
     enter_text("wrong");
     run_ok("printf '\n\n\n' >blank.txt && echo one >one.txt");
-    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        struct outcome outcome = run("qkv train c.yaml -q %s", CASES[i].options);
-        cr_expect_eq(outcome.exit_code, 2, "%s", CASES[i].options);
-        cr_expect_not_null(strstr(outcome.error, CASES[i].message), "%s: %s", CASES[i].options,
-                           outcome.error);
-    }
+    EXPECT_FAILURES("qkv train c.yaml -q", CASES);
 }
 
 /* ---- complete ---- */
@@ -150,19 +117,17 @@ Test(language_model, running_text_goes_on_over_windows)
     enter_trained("running", "-s data.context=16");
     /* A window has 16 tokens; 60 need several. */
     const char *text = run_ok("qkv complete run 'the cat' --max-length 60");
-    cr_assert_eq(strncmp(text, "the cat ", 8), 0, "%s", text);
-    cr_assert_not_null(strstr(text, " on the "), "%s", text);
-    cr_assert_not_null(strchr(text + 8, '\n'), "%s", text);
+    cr_assert(begins(text, "the cat ") && shows(text, " on the ") && shows(text + 8, "\n"));
     size_t characters =
-        strlen(text) - strlen("the cat") - 1; /* each token is one; a line end may close the text */
+        strlen(text + strlen("the cat")) - 1; /* each token is one; a line end may close the text */
     cr_assert(characters == 60 || characters == 59, "%zu: %s", characters, text);
     /* Greedy text does not depend on how it is asked for. */
     cr_assert_str_eq(run_ok("printf 'the cat' | qkv complete run --max-length 60 -j 1"), text);
     cr_assert_str_eq(run_ok("printf 'the cat' >start && qkv complete run --file start --max-length 60 -j 3"),
                      text);
     /* The prompt has several lines. */
-    text = run_ok("qkv complete run \"$(printf 'the dog sat\nthe')\" --max-length 5");
-    cr_assert_eq(strncmp(text, "the dog sat\nthe ", 16), 0, "%s", text);
+    cr_assert(begins(run_ok("qkv complete run \"$(printf 'the dog sat\nthe')\" --max-length 5"),
+                     "the dog sat\nthe "));
 }
 
 Test(language_model, samples_depend_on_seed_and_number_alone)
@@ -171,8 +136,7 @@ Test(language_model, samples_depend_on_seed_and_number_alone)
     const char *three = run_ok("qkv complete run 'the' --sample --n 3 --max-length 40 -j 1");
     cr_assert_str_eq(run_ok("qkv complete run 'the' --sample --n 3 --max-length 40 -j 3"), three);
     const char *one = run_ok("qkv complete run 'the' --sample --max-length 40");
-    cr_assert_eq(strncmp(three, one, strlen(one)), 0, "%s%s", three, one);
-    cr_assert_not_null(strstr(three, "\n---\n"), "%s", three);
+    cr_assert(begins(three, one) && shows(three, "\n---\n"));
     cr_assert_str_neq(run_ok("qkv complete run 'the' --sample --max-length 40 --seed 7"), one);
     cr_assert_str_eq(run_ok("qkv complete run 'the' --sample --top-k 1 --max-length 40"),
                      run_ok("qkv complete run 'the' --max-length 40"));
@@ -184,14 +148,11 @@ Test(language_model, a_model_of_lines_ends_them_itself)
     const char *text = run_ok("qkv complete run 'the cat'");
     cr_assert(!strcmp(text, "the cat sat on the mat\n") || !strcmp(text, "the cat lay on the mat\n"), "%s",
               text);
-    struct outcome outcome = run("qkv complete run \"$(printf 'the\ncat')\"");
-    cr_assert_eq(outcome.exit_code, 2);
-    cr_assert_not_null(
-        strstr(outcome.error, "the text has several lines, but the model was trained on single ones"));
-    outcome = run("qkv complete run \"$(for i in $(seq 70); do printf 'the '; done)\"");
-    cr_assert_eq(outcome.exit_code, 2);
-    cr_assert_not_null(strstr(outcome.error, "the text has 70 tokens, but the model has positions for 62"),
-                       "%s", outcome.error);
+    static const char *const CASES[][2] = {
+        {"\"$(printf 'the\ncat')\"", "the text has several lines, but the model was trained on single ones"},
+        {"\"$(for i in $(seq 70); do printf 'the '; done)\" >/dev/null",
+         "the text has 70 tokens, but the model has positions for 62"}};
+    EXPECT_FAILURES("qkv complete run", CASES);
 }
 
 /* Four windows of a text of 61 tokens: the loss of evaluate is that of the validation, and log-probabilities sum to it. */
@@ -200,13 +161,10 @@ Test(language_model, evaluate_gives_bits)
     enter_trained("evaluate", "-s data.context=16");
     const char *scores = run_ok("printf 'the cat sat on the mat\nthe dog lay on the log\n' >test.txt && "
                                 "qkv evaluate run test.txt --log-probs p.tsv");
-    double loss, per_character, per_word, sum = 0;
-    cr_assert_eq(sscanf(strstr(scores, "\nloss "), " loss %lf", &loss), 1);
-    cr_assert_eq(sscanf(strstr(scores, "bits per character "), "bits per character %lf", &per_character), 1);
-    cr_assert_eq(sscanf(strstr(scores, "bits per word "), "bits per word %lf", &per_word), 1);
-    cr_assert_not_null(strstr(scores, "target tokens      46\n"), "%s", scores);
-    cr_assert_float_eq(per_character, loss / log(2), 1e-3);
-    cr_assert_float_eq(per_word, loss * 46 / 12 / log(2), 1e-3);
+    double loss = number_after(scores, "\nloss "), sum = 0;
+    cr_assert(shows(scores, "target tokens      46\n"));
+    cr_assert_float_eq(number_after(scores, "bits per character "), loss / log(2), 1e-3);
+    cr_assert_float_eq(number_after(scores, "bits per word "), loss * 46 / 12 / log(2), 1e-3);
     char *rows = read_file("p.tsv", &(size_t){0});
     for (char *row = strchr(rows, '\n'); row && row[1]; row = strchr(row + 1, '\n')) {
         double of_window;
@@ -225,19 +183,17 @@ Test(language_model, sweep_and_compare_show_bits)
     run_ok("qkv sweep c.yaml -g model.decoder.num_heads=1,2 -q -o sweep && qkv train c.yaml -q && "
            "qkv evaluate run text.txt --json >a.json");
     const char *table = read_file("sweep/comparison.md", &(size_t){0});
-    cr_assert_not_null(strstr(table, "| text.txt (dev): perplexity | text.txt (dev): bits per character |"),
-                       "%s", table);
-    cr_assert_null(strstr(table, "BLEU"), "%s", table);
+    cr_assert(shows(table, "| text.txt (dev): perplexity | text.txt (dev): bits per character |"));
+    cr_assert(lacks(table, "BLEU"));
     table = run_ok("qkv compare 'sweep/num_heads=2,seed=42' run a.json -o t.tsv >/dev/null; cat t.tsv");
-    cr_assert_not_null(strstr(table, "\ttext.txt: bits per character\n"), "%s", table);
+    cr_assert(shows(table, "\ttext.txt: bits per character\n"));
     double bits[2], whole;
     cr_assert_eq(sscanf(strchr(table, '\n') + 1, "%*s\t%*f\t%*f\t%*f\t%lf", &bits[0]), 1, "%s", table);
     cr_assert_eq(sscanf(strchr(strchr(table, '\n') + 1, '\n') + 1, "%*s\t%*f\t%*f\t%*f\t%lf\t%*f\t%lf",
                         &bits[1], &whole),
                  2, "%s", table);
     cr_assert_float_eq(bits[0], bits[1], 1e-9, "the same training");
-    cJSON *evaluation RELEASED(free_json) = cJSON_Parse(read_file("a.json", &(size_t){0}));
-    cr_assert_float_eq(whole, cJSON_GetObjectItem(evaluation, "bits_per_character")->valuedouble, 5e-5);
+    cr_assert_float_eq(whole, json_number(json_by("cat a.json"), "bits_per_character"), 5e-5);
 }
 
 /* ---- init ---- */
@@ -246,10 +202,8 @@ Test(language_model, init_recognises_a_text)
 {
     enter_text("init");
     run_ok("for i in 1 2 3 4 5 6; do cat text.txt; done >long.txt");
-    const char *said = run_ok("qkv init long.txt --updates 3 -o sub/lm.yaml");
-    cr_assert_not_null(strstr(said, "running text, "), "%s", said);
-    const char *log = run("qkv train sub/lm.yaml").error;
-    cr_assert_not_null(strstr(log, "done after 3 updates"), "%s", log);
+    cr_assert(shows(run_ok("qkv init long.txt --updates 3 -o sub/lm.yaml"), "running text, "));
+    cr_assert(shows(run("qkv train sub/lm.yaml").error, "done after 3 updates"));
     cr_assert_eq(run("qkv init long.txt --updates 3 -o sub/lm.yaml").exit_code, 2);
     cr_assert_eq(run("qkv init text.txt --updates 3").exit_code, 2, "too short");
     cr_assert_eq(run("qkv init long.txt --updates 3 --dev 4").exit_code, 2, "pairs are wanted");
@@ -265,21 +219,17 @@ Test(language_model, attention_shows_where_each_token_looks)
     run_ok("sed -i 's/context: 16, //' c.yaml");
     for (int i = 0; i < 2; i++) {
         run_ok("qkv train c.yaml -q --overwrite -s training.updates=2 %s", FORMS[i][0]);
-        cJSON *root RELEASED(free_json) = cJSON_Parse(run_ok("qkv attention run 'a cat' -f json"));
-        const cJSON *rows = cJSON_GetObjectItem(root, "target_input"),
-                    *maps = cJSON_GetObjectItem(root, "maps");
-        cr_assert_eq(cJSON_GetArraySize(rows), 6);
+        const cJSON *root = json_by("qkv attention run 'a cat' -f json"), *map;
+        cr_assert_eq(json_size(root, "target_input"), 6);
         /* The probabilities are those of evaluate; the last next token is the most probable, or </s>. */
-        const cJSON *next = cJSON_GetObjectItem(root, "next_probability"),
-                    *tokens = cJSON_GetObjectItem(root, "target_output");
         const char *scores = run_ok("printf 'a cat\n' >one.txt && qkv evaluate run one.txt --log-probs p.tsv "
                                     ">/dev/null && tail -1 p.tsv | cut -f5");
-        cr_assert_eq(cJSON_GetArraySize(next), 6);
+        cr_assert_eq(json_size(root, "next_probability"), 6);
         for (int t = 0; t < 5 + i; t++) {
             const double expected = exp(strtod(scores, (char **)&scores));
-            cr_expect_float_eq(cJSON_GetArrayItem(next, t)->valuedouble, expected, 1e-5, "%d", t);
+            cr_expect_float_eq(json_number(root, format("next_probability.%d", t)), expected, 1e-5, "%d", t);
         }
-        const char *last = cJSON_GetArrayItem(tokens, 5)->valuestring,
+        const char *last = json_text(root, "target_output.5"),
                    *chosen = run_ok("qkv complete run 'a cat' --max-length 1");
         if (i)
             cr_expect_str_eq(last, "</s>");
@@ -287,21 +237,19 @@ Test(language_model, attention_shows_where_each_token_looks)
             cr_expect_str_eq(chosen, "a cat\n");
         else
             cr_expect_str_eq(chosen, format("a cat%s\n", last));
-        cr_expect_not_null(strstr(run_ok("qkv attention run 'a cat'"),
-                                  format("t→%s:%.2f ", last, cJSON_GetArrayItem(next, 5)->valuedouble)));
-        cr_assert_str_eq(rows->child->valuestring, FORMS[i][1]);
-        cr_assert_eq(cJSON_GetArraySize(maps), 2, "one layer of two heads");
-        for (const cJSON *map = maps->child; map; map = map->next) {
-            cr_assert_str_eq(cJSON_GetObjectItem(map, "kind")->valuestring, "decoder");
-            int row = 0;
-            for (const cJSON *weights = cJSON_GetObjectItem(map, "weights")->child; weights;
-                 weights = weights->next, row++) {
+        cr_expect(shows(run_ok("qkv attention run 'a cat'"),
+                        format("t→%s:%.2f ", last, json_number(root, "next_probability.5"))));
+        cr_assert_str_eq(json_text(root, "target_input.0"), FORMS[i][1]);
+        cr_assert_eq(json_size(root, "maps"), 2, "one layer of two heads");
+        cJSON_ArrayForEach(map, json_at(root, "maps"))
+        {
+            cr_assert_str_eq(json_text(map, "kind"), "decoder");
+            for (int row = 0; row < 6; row++) {
                 double sum = 0;
-                int column = 0;
-                for (const cJSON *weight = weights->child; weight; weight = weight->next, column++) {
-                    sum += weight->valuedouble;
-                    cr_assert(column <= row || weight->valuedouble <= 0, "row %d sees column %d", row,
-                              column);
+                for (int column = 0; column < 6; column++) {
+                    double weight = json_cell(json_at(map, "weights"), row, column);
+                    sum += weight;
+                    cr_assert(column <= row || weight <= 0, "row %d sees column %d", row, column);
                 }
                 cr_assert_float_eq(sum, 1, 1e-5);
             }
@@ -310,13 +258,11 @@ Test(language_model, attention_shows_where_each_token_looks)
     run_ok("for m in attention norms rollout flow gradient integrated zeroing erasure; do "
            "qkv attribute run 'a cat' -m $m -o $m.svg || exit 1; done");
     run_ok("qkv attribute run 'a cat' --lens && qkv attribute run 'a cat' --patch-from 'a dog' --word c");
-    const char *text = run_ok("qkv attention run 'a cat'");
-    cr_assert_not_null(strstr(text, "decoder attention, layer 1, mean of heads"), "%s", text);
+    cr_assert(shows(run_ok("qkv attention run 'a cat'"), "decoder attention, layer 1, mean of heads"));
     cr_assert_eq(run("qkv attention run 'a cat' --kind cross").exit_code, 2);
     cr_assert_eq(run("qkv attention run 'a cat' --target 'a dog'").exit_code, 2);
-    text = run_ok("qkv attention run 'a cat' --words");
-    cr_assert_not_null(strstr(text, "\n<s> 1.00"), "%s", text);
-    cr_assert_not_null(strstr(text, "\ncat "), "%s", text);
+    const char *text = run_ok("qkv attention run 'a cat' --words");
+    cr_assert(shows(text, "\n<s> 1.00") && shows(text, "\ncat "));
 }
 
 /* The loss without a head is that of evaluate --without; the maps of a line are those of `qkv attention`. */
@@ -328,36 +274,29 @@ Test(language_model, heads_are_measured_on_a_text)
     for (int i = 0; i < 2; i++) {
         run_ok("qkv train c.yaml -q --overwrite -s training.updates=200 -s training.learning_rate=0.01 %s",
                FORMS[i]);
-        cJSON *root RELEASED(free_json) = cJSON_Parse(run_ok("qkv heads run part.txt -f json -j 2"));
-        const cJSON *heads = cJSON_GetObjectItem(root, "heads"), *first = heads->child;
-        double all = cJSON_GetObjectItem(root, "loss")->valuedouble, without;
-        cr_assert_eq(cJSON_GetArraySize(heads), 2);
-        cr_assert_str_eq(cJSON_GetObjectItem(first, "name")->valuestring, "decoder.1.1");
-        const char *scores = run_ok("qkv evaluate run part.txt --without decoder.1.1");
-        cr_assert_eq(sscanf(strstr(scores, "\nloss "), " loss %lf", &without), 1);
-        cr_expect_float_eq(cJSON_GetObjectItem(first, "loss")->valuedouble, without - all, 1e-4);
-        cr_expect_gt(cJSON_GetObjectItem(first, "importance")->valuedouble, 0);
-        for (const cJSON *head = first; head; head = head->next) {
-            double next = cJSON_GetObjectItem(head, "next")->valuedouble,
-                   entropy = cJSON_GetObjectItem(head, "entropy")->valuedouble;
-            cr_expect(next >= 0 && next <= 0 && entropy > 0, "no token sees a later one");
-            cr_expect(cJSON_IsNull(cJSON_GetObjectItem(head, "error_read")));
+        const cJSON *root = json_by("qkv heads run part.txt -f json -j 2"), *head;
+        double without = number_after(run_ok("qkv evaluate run part.txt --without decoder.1.1"), "\nloss ");
+        cr_assert_eq(json_size(root, "heads"), 2);
+        cr_assert_str_eq(json_text(root, "heads.0.name"), "decoder.1.1");
+        cr_expect_float_eq(json_number(root, "heads.0.loss"), without - json_number(root, "loss"), 1e-4);
+        cr_expect_gt(json_number(root, "heads.0.importance"), 0);
+        cJSON_ArrayForEach(head, json_at(root, "heads"))
+        {
+            double next = json_number(head, "next");
+            cr_expect(next >= 0 && next <= 0 && json_number(head, "entropy") > 0,
+                      "no token sees a later one");
+            cr_expect(cJSON_IsNull(json_at(head, "error_read")));
         }
-        cJSON *one RELEASED(free_json) =
-            cJSON_Parse(run_ok("echo 'a cat' >one.txt && qkv heads run one.txt -f json"));
-        cJSON *maps RELEASED(free_json) = cJSON_Parse(run_ok("qkv attention run 'a cat' -f json"));
+        const cJSON *one = json_by("echo 'a cat' >one.txt && qkv heads run one.txt -f json"),
+                    *weights = json_at(json_by("qkv attention run 'a cat' -f json"), "maps.0.weights");
         double sum = 0;
         for (int row = 1; row < 6; row++) {
-            const cJSON *weights = cJSON_GetArrayItem(
-                cJSON_GetObjectItem(cJSON_GetObjectItem(maps, "maps")->child, "weights"), row);
             double largest = 0;
             for (int column = 0; column <= row; column++)
-                largest = fmax(largest, cJSON_GetArrayItem(weights, column)->valuedouble);
+                largest = fmax(largest, json_cell(weights, row, column));
             sum += largest;
         }
-        cr_expect_float_eq(
-            cJSON_GetObjectItem(cJSON_GetObjectItem(one, "heads")->child, "sharpness")->valuedouble, sum / 5,
-            1e-5);
+        cr_expect_float_eq(json_number(one, "heads.0.sharpness"), sum / 5, 1e-5);
         cr_assert_str_eq(run_ok("qkv heads run part.txt -f tsv -j 1"),
                          run_ok("qkv heads run part.txt -f tsv -j 3"));
     }
@@ -369,8 +308,8 @@ Test(language_model, heads_are_measured_on_a_text)
 static double best(const cJSON *root, const char *name)
 {
     double value = 0;
-    for (const cJSON *head = cJSON_GetObjectItem(root, "heads")->child; head; head = head->next)
-        value = fmax(value, cJSON_GetObjectItem(head, name)->valuedouble);
+    const cJSON *head;
+    cJSON_ArrayForEach(head, json_at(root, "heads")) value = fmax(value, json_number(head, name));
     return value;
 }
 
@@ -379,33 +318,28 @@ Test(language_model, repeats_are_measured_in_heads_and_drawn_over_training)
     enter_text("repeats");
     run_ok("sed -i 's/num_layers: 1/num_layers: 2/' c.yaml && head -9 text.txt >part.txt");
     run_ok("qkv train c.yaml -q -s training.snapshots=3");
-    cJSON *root RELEASED(free_json) = cJSON_Parse(run_ok("qkv heads run part.txt -f json"));
-    cr_expect_eq(cJSON_GetObjectItem(root, "repeat")->valuedouble, 7, "15 characters of context are 7 twice");
-    cr_expect_eq(cJSON_GetObjectItem(root, "sequences")->valuedouble, 20);
-    double loss = cJSON_GetObjectItem(root, "second_loss")->valuedouble;
-    const cJSON *head = cJSON_GetObjectItem(root, "heads")->child;
-    cJSON *silent RELEASED(free_json) = cJSON_Parse(run_ok("qkv heads run part.txt -f json --repeat 7"));
-    cr_expect_eq(cJSON_GetObjectItem(silent, "second_loss")->valuedouble, loss, "7 is the default");
-    cr_expect_neq(cJSON_GetObjectItem(head, "second_loss")->valuedouble, 0);
-    cr_expect_neq(cJSON_GetObjectItem(head, "best_matching")->valuedouble, best(root, "prefix_matching"));
-    for (; head; head = head->next) {
-        double matching = cJSON_GetObjectItem(head, "prefix_matching")->valuedouble;
+    const cJSON *root = json_by("qkv heads run part.txt -f json"), *head;
+    cr_expect_eq(json_number(root, "repeat"), 7, "15 characters of context are 7 twice");
+    cr_expect_eq(json_number(root, "sequences"), 20);
+    cr_expect_eq(json_number(json_by("qkv heads run part.txt -f json --repeat 7"), "second_loss"),
+                 json_number(root, "second_loss"), "7 is the default");
+    cr_expect_neq(json_number(root, "heads.0.second_loss"), 0);
+    cr_expect_neq(json_number(root, "heads.0.best_matching"), best(root, "prefix_matching"));
+    cJSON_ArrayForEach(head, json_at(root, "heads"))
+    {
+        double matching = json_number(head, "prefix_matching");
         cr_expect(matching > 0 && matching < 1);
-        if (cJSON_GetObjectItem(head, "layer")->valuedouble > 1) /* no head comes after it */
-            cr_expect_float_eq(cJSON_GetObjectItem(head, "best_matching")->valuedouble,
-                               best(root, "prefix_matching"), 1e-12);
+        if (json_number(head, "layer") > 1) /* no head comes after it */
+            cr_expect_float_eq(json_number(head, "best_matching"), best(root, "prefix_matching"), 1e-12);
     }
     const char *text = run_ok("qkv heads run part.txt -q --repeat 5 --sequences 3");
-    cr_expect_not_null(strstr(text, "\nOn 3 random sequences of 5 tokens that come twice: loss "), "%s",
-                       text);
-    cr_expect_not_null(strstr(text, "\nhead         matching previous 2nd loss   best\ndecoder.1.1 "), "%s",
-                       text);
+    cr_expect(shows(text, "\nOn 3 random sequences of 5 tokens that come twice: loss "));
+    cr_expect(shows(text, "\nhead         matching previous 2nd loss   best\ndecoder.1.1 "));
     cr_assert(fails(run("qkv heads run part.txt --repeat 32"), 2,
                     "run: a random sequence of 32 tokens cannot come twice: the model has 64 positions"));
     run_ok("qkv plot run --show second_loss,prefix_matching,previous_token -o p.svg && "
            "grep -q 'prefix-matching score of the best head' p.svg");
-    text = run_ok("qkv plot run --x time --show second_loss");
-    cr_expect_not_null(strstr(text, "loss of the second repetition"), "%s", text);
+    cr_expect(shows(run_ok("qkv plot run --x time --show second_loss"), "loss of the second repetition"));
     run_ok("rm run/snapshot*");
     cr_assert(fails(run("qkv plot run --show second_loss"), 2, "has no snapshots of its training"));
 }
@@ -422,12 +356,11 @@ Test(language_model, an_induction_head_appears_in_two_layers_and_not_in_one)
                "training.validation_freq=600 -s model.decoder.hidden_size=32 -s model.decoder.num_heads=1 -s "
                "model.decoder.attention.key_width=32 -s model.decoder.num_layers=%d",
                QKV_SOURCE_DIR, layers);
-        cJSON *root RELEASED(free_json) = cJSON_Parse(run_ok("qkv heads run test.txt --repeat 8 -f json"));
-        const cJSON *first = cJSON_GetObjectItem(root, "heads")->child;
+        const cJSON *root = json_by("qkv heads run test.txt --repeat 8 -f json");
         double matching = best(root, "prefix_matching");
         cr_expect(layers == 2 ? matching > 0.9 : matching < 0.4, "%d layers: %g", layers, matching);
-        cr_expect_lt(cJSON_GetObjectItem(first, "best_matching")->valuedouble, 0.4, "layer 2 needs layer 1");
-        cr_expect_gt(cJSON_GetObjectItem(first, "second_loss")->valuedouble, 0.5);
+        cr_expect_lt(json_number(root, "heads.0.best_matching"), 0.4, "layer 2 needs layer 1");
+        cr_expect_gt(json_number(root, "heads.0.second_loss"), 0.5);
     }
 }
 
@@ -437,31 +370,29 @@ Test(language_model, film_and_explain_show_its_own_attention)
     run_ok("qkv train c.yaml -q -s training.snapshots=2");
     run_ok("qkv film run 'the cat' -q -o f.png && qkv film run 'the cat' -q --words -o w.png");
     const char *walk = run_ok("qkv explain run 'the cat' -f json");
-    cr_assert_not_null(strstr(walk, "\"probabilities\""), "%s", walk);
-    cr_assert_not_null(strstr(walk, "\"kind\":\t\"decoder\""), "%s", walk);
-    struct outcome outcome = run("qkv explain run 'the cat' --kind cross");
-    cr_assert(fails(outcome, 2, "the model has no cross attention"), "%s", outcome.error);
+    cr_assert(shows(walk, "\"probabilities\"") && shows(walk, "\"kind\":\t\"decoder\""));
+    cr_assert(fails(run("qkv explain run 'the cat' --kind cross"), 2, "the model has no cross attention"));
+}
+
+static double loss_of_text(const char *options)
+{
+    return number_after(run_ok("qkv evaluate run text.txt %s", options), "\nloss ");
 }
 
 /* Two runs together: the mean of their probabilities, in evaluate and in what they write. */
 Test(language_model, several_models_work_together)
 {
-    double loss, alone;
     enter_trained("with", "-s data.context=16");
     run_ok("qkv train c.yaml -q -s data.context=16 -s training.model_dir=other -s training.updates=20");
     run_ok("qkv train c.yaml -q -s data.text=lines -s training.model_dir=lines -s training.updates=1");
-    cr_assert_eq(sscanf(strstr(run_ok("qkv evaluate run text.txt"), "\nloss "), " loss %lf", &alone), 1);
-    cr_assert_eq(
-        sscanf(strstr(run_ok("qkv evaluate run text.txt --with run"), "\nloss "), " loss %lf", &loss), 1);
-    cr_expect_float_eq(loss, alone, 1e-4, "with itself");
-    cr_assert_eq(
-        sscanf(strstr(run_ok("qkv evaluate run text.txt --with other"), "\nloss "), " loss %lf", &loss), 1);
-    cr_expect_gt(fabs(loss - alone), 1e-3);
+    double alone = loss_of_text("");
+    cr_expect_float_eq(loss_of_text("--with run"), alone, 1e-4, "with itself");
+    cr_expect_gt(fabs(loss_of_text("--with other") - alone), 1e-3);
     const char *text = run_ok("qkv complete run 'the' --max-length 40");
     cr_expect_str_eq(run_ok("qkv complete run 'the' --max-length 40 --with run"), text);
     cr_expect_str_neq(run_ok("qkv complete other 'the' --max-length 40"), text);
-    struct outcome outcome = run("qkv complete run 'the' --with lines");
-    cr_expect(fails(outcome, 2, "lines: data.text is lines, but of run it is running"), "%s", outcome.error);
+    cr_expect(fails(run("qkv complete run 'the' --with lines"), 2,
+                    "lines: data.text is lines, but of run it is running"));
 }
 
 /* ---- the page, in a browser ---- */
@@ -524,16 +455,11 @@ PageTest(language_model, page_writes_what_complete_writes)
 PageTest(language_model, page_shows_where_each_token_looks)
 {
     open_page("page_maps", "-s data.context=16", "length=8&head=decoder-1-2&steps=1");
-    cJSON *root RELEASED(free_json) =
-        cJSON_Parse(run_ok("qkv attention run '%s' -f json", text_of("target")));
-    cr_assert_not_null(root, "the text is one line");
     const cJSON *rows =
-        cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(root, "maps"), 1), "weights");
-    for (int i = 0; i < 15 * 15; i++) {
-        double weight = cJSON_GetArrayItem(cJSON_GetArrayItem(rows, i / 15), i % 15)->valuedouble;
-        double shown = number_of("selectedHead().weights[%d]", i);
-        cr_expect_float_eq(shown, i % 15 > i / 15 ? -1 : weight, 1e-5, "%d", i);
-    }
+        json_at(json_by("qkv attention run '%s' -f json", text_of("target")), "maps.1.weights");
+    for (int i = 0; i < 15 * 15; i++)
+        cr_expect_float_eq(number_of("selectedHead().weights[%d]", i),
+                           i % 15 > i / 15 ? -1 : json_cell(rows, i / 15, i % 15), 1e-5, "%d", i);
     expect_forced();
     choose("length", "30");
     wait_until("isSettled()");

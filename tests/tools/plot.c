@@ -13,13 +13,6 @@ static char *metrics_of(int validations, const double dev[])
 
 static const double OVERFITS[] = {4, 3, 3.2, 3.4, 3.6, 3.8}, TWICE[] = {4, 3, 3.2, 3.4};
 
-static int count(const char *text, const char *part)
-{
-    int found = 0;
-    for (; (text = strstr(text, part)); text += strlen(part)) found++;
-    return found;
-}
-
 static char *svg_of(const char *arguments)
 {
     run_ok("qkv plot %s -o plot.svg", arguments);
@@ -43,10 +36,10 @@ Test(plot, marks_the_best_validation_and_where_overfitting_begins)
     written_run(".", "twice", 1, "-s model.encoder.dropout=0.5", metrics_of(4, TWICE));
     const char *text = run_ok("LC_ALL=C qkv plot over --show loss");
     cr_expect(shows(text, "\n@  overfitting begins\n.  loss of training, without label smoothing\n"));
-    cr_expect_eq(count(text, "@"), 2, "in the chart and in the legend:\n%s", text);
+    cr_expect_eq(occurrences(text, "@"), 2, "in the chart and in the legend:\n%s", text);
     text = run_ok("LC_ALL=C qkv plot twice --show loss,bleu");
-    cr_expect_eq(count(text, "@"), 0, "two validations are not three:\n%s", text);
-    cr_expect_eq(count(text, "*"), 3, "the lowest loss, in both charts and in the legend:\n%s", text);
+    cr_expect_eq(occurrences(text, "@"), 0, "two validations are not three:\n%s", text);
+    cr_expect_eq(occurrences(text, "*"), 3, "the lowest loss, in both charts and in the legend:\n%s", text);
     const char *svg = svg_of("over twice");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) cr_expect(shows(svg, texts[i]));
     cr_expect(lacks(svg, "sequence accuracy")); /* is not recorded here */

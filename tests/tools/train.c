@@ -245,8 +245,7 @@ Test(train, a_run_whose_folder_is_moved_writes_into_no_other_run)
             QKV_BINARY);
     cr_expect_str_eq(outcome.output, "0\n2\n0\n", "%s", outcome.error);
     cr_expect(shows(outcome.error,
-                    "qkv: run: this folder was moved, replaced or removed while the run was trained in it"),
-              "%s", outcome.error);
+                    "qkv: run: this folder was moved, replaced or removed while the run was trained in it"));
     run_ok("cmp alone/last.safetensors run/last.safetensors && cmp alone/best.safetensors "
            "run/best.safetensors && test $(wc -l <alone/metrics.jsonl) = $(wc -l <run/metrics.jsonl) && test "
            "$(ls alone | wc -l) = $(ls run | wc -l)");

@@ -10,13 +10,6 @@
 /* What begins every drawing, and ends it. */
 static const char DRAWING[] = "\033[?7l", DRAWN[] = "\033[?7h";
 
-static int count(const char *text, const char *part)
-{
-    int found = 0;
-    for (; (text = strstr(text, part)); text += strlen(part)) found++;
-    return found;
-}
-
 static bool has_line(const char *text, const char *start)
 {
     return strstr(format("\n%s", text), format("\n%s", start)) != NULL;
@@ -64,7 +57,7 @@ static struct pseudo_terminal *started(int columns, int rows, const char *name, 
 static char *expect_block(const struct pseudo_terminal *terminal, int blocks)
 {
     char *text = pseudo_terminal_text(terminal);
-    cr_expect_eq(count(format("\n%s", text), "\nupdate  "), blocks, "%s", text);
+    cr_expect_eq(occurrences(format("\n%s", text), "\nupdate  "), blocks, "%s", text);
     return text;
 }
 
@@ -77,23 +70,19 @@ Test(train_terminal, keeps_one_block_at_the_end)
     char *text = pseudo_terminal_text(terminal);
     cr_expect(has_line(text, "run: 6171 parameters, 80 training pairs"), "%s", text);
     cr_expect(has_line(text, "20 updates will take about "), "%s", text);
-    cr_expect_eq(count(text, "update "), 3, "%s", text); /* of the block, of its dev scores and of the end */
+    cr_expect_eq(occurrences(text, "update "), 3, "%s",
+                 text); /* of the block, of its dev scores and of the end */
     cr_expect(has_line(text, "update  20 of 20  epoch 4  "), "%s", text);
-    cr_expect(shows(text, " tokens/s\n        [####"));
-    cr_expect(shows(text, "####] 100 %\nloss    "));
+    cr_expect(shows(text, " tokens/s\n        [####") && shows(text, "####] 100 %\nloss    "));
     cr_expect(shows(text, "\n        █")); /* the loss of the first five updates */
-    cr_expect(shows(text, "▁\ndev     loss "));
-    cr_expect(shows(text, "  at update 20 (best)\n    "));
-    cr_expect(shows(text, "\n      = "));
-    cr_expect(lacks(text, "\ndone after 20 updates (\n"));
+    cr_expect(shows(text, "▁\ndev     loss ") && shows(text, "  at update 20 (best)\n    "));
+    cr_expect(shows(text, "\n      = ") && lacks(text, "\ndone after 20 updates (\n"));
     cr_expect(has_line(text, "done after 20 updates ("), "%s", text);
     /* The numbers of the last log line. */
-    const char *shown = strstr(text, " (cross-entropy ");
-    cr_assert_not_null(shown, "%s", text);
     const char *logged =
         run_ok("grep '\"train\"' run/metrics.jsonl | tail -n 1 | sed 's/.*cross_entropy\": *//'");
-    cr_expect_float_eq(strtod(shown + strlen(" (cross-entropy "), NULL), strtod(logged, NULL), 5.1e-5,
-                       "%s\n%s", shown, logged);
+    cr_expect_float_eq(number_after(text, " (cross-entropy "), strtod(logged, NULL), 5.1e-5, "%s\n%s", text,
+                       logged);
     /* What is shown has no effect on what is learned. */
     const char *sums = "cd %s && cksum *.safetensors && sed 's/\"seconds\".*//' metrics.jsonl";
     cr_expect_str_eq(run_ok(sums, "run"), run_ok(sums, "lines"));
@@ -148,8 +137,7 @@ Test(train_terminal, fits_a_narrow_terminal)
     cr_expect_leq(widest_line(block), 39, "%s", block);
     cr_expect(shows(block, ")\n        learning rate "));
     cr_expect_not_null(strstr(block, "]  100 %") ? block : strstr(block, "] 100 %\n"), "%s", block);
-    cr_expect(shows(block, "\ndev     loss "));
-    cr_expect(shows(block, "\n      = "));
+    cr_expect(shows(block, "\ndev     loss ") && shows(block, "\n      = "));
 }
 
 /* Of a terminal with few rows, the block takes no more than there are. */
@@ -161,7 +149,7 @@ Test(train_terminal, fits_a_low_terminal)
     pseudo_terminal_type(terminal, "\003");
     cr_expect_eq(pseudo_terminal_end(terminal), 130);
     char *text = expect_block(terminal, 1);
-    cr_expect_eq(count(text, "\nloss    "), 1, "%s", text);
+    cr_expect_eq(occurrences(text, "\nloss    "), 1, "%s", text);
 }
 
 Test(train_terminal, follows_a_new_size_and_says_that_it_is_interrupted)
@@ -177,8 +165,8 @@ Test(train_terminal, follows_a_new_size_and_says_that_it_is_interrupted)
         pseudo_terminal_wait(terminal, DRAWING);
         pseudo_terminal_wait(terminal, DRAWN);
         char *text = expect_block(terminal, 1);
-        cr_expect_eq(count(text, "\ndev     "), 1, "%d columns:\n%s", columns[i], text);
-        cr_expect_eq(count(text, "\n      = "), 1, "%d columns:\n%s", columns[i], text);
+        cr_expect_eq(occurrences(text, "\ndev     "), 1, "%d columns:\n%s", columns[i], text);
+        cr_expect_eq(occurrences(text, "\n      = "), 1, "%d columns:\n%s", columns[i], text);
     }
     pseudo_terminal_type(terminal, "\003");
     pseudo_terminal_wait(terminal, "without saving");
@@ -191,7 +179,7 @@ Test(train_terminal, follows_a_new_size_and_says_that_it_is_interrupted)
                     "qkv:interrupted:savingacheckpointafterthisupdate;interruptagaintostopwithoutsaving"),
               "%s", text);
     cr_expect(lacks(text, "^C"));
-    cr_expect_eq(count(text, "\nupdate  "), 1, "%s", text);
+    cr_expect_eq(occurrences(text, "\nupdate  "), 1, "%s", text);
     cr_expect(shows(squeezed(text), "saved;continuewith:qkvtrainc.yaml-s"), "%s", text);
 }
 

@@ -132,7 +132,7 @@ Test(translate, reads_words_as_the_training_text_has_them)
                             "qkv: <stdin>:2: not in the vocabulary: zap!\n%s",
                             known_words()));
     cr_expect_str_eq(changed.error, format("qkv: <stdin>:2: not in the vocabulary: zap!\n%s", known_words()));
-    cr_expect(shows(changed.output, "A B\n"), "%s", changed.output);
+    cr_expect(shows(changed.output, "A B\n"));
     cr_expect_str_eq(translate("a b\\nc zap!\\n\\na b\\n", "").output, changed.output);
     cr_expect_str_neq(kept.output, changed.output);
     write_text(".", "lines", "A b.\n");

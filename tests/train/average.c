@@ -84,16 +84,14 @@ Test(average, training_ends_with_the_average_that_it_reports)
     cr_expect_eq(training_metric(run, "average", 20, "loss"), result.average);
     cr_expect_eq(training_metric(run, "average", 20, "checkpoints"), 3);
     char *scores = run_ok("qkv evaluate '%s' '%s/../dev.tsv' --checkpoint average --json", run, run);
-    const char *loss = strstr(scores, "\"loss\":");
-    cr_assert_not_null(loss);
-    cr_expect_eq(strtod(loss + strlen("\"loss\":"), NULL), result.average);
+    cr_expect_eq(number_after(scores, "\"loss\":"), result.average);
 
     struct qkv_run opened RELEASED(qkv_run_release) = training_open(run, NULL);
-    cr_expect(strstr(opened.checkpoint, "/average.safetensors"), "%s", opened.checkpoint);
+    cr_expect(shows(opened.checkpoint, "/average.safetensors"));
     qkv_run_release(&opened);
     remove(format("%s/average.safetensors", run));
     opened = training_open(run, NULL);
-    cr_expect(strstr(opened.checkpoint, "/best.safetensors"), "%s", opened.checkpoint);
+    cr_expect(shows(opened.checkpoint, "/best.safetensors"));
 }
 
 Test(average, is_of_as_many_checkpoints_as_there_are)
@@ -136,7 +134,7 @@ Test(average, of_no_training)
     cr_expect(!training_has(training.run, "average.safetensors"));
     expect_done(qkv_run_average(training.run, QKV_AVERAGE_BEST, 2, "average", &average, &error));
     struct qkv_run opened = training_open(training.run, NULL);
-    cr_expect(strstr(opened.checkpoint, "/best.safetensors"), "%s", opened.checkpoint);
+    cr_expect(shows(opened.checkpoint, "/best.safetensors"));
     qkv_run_release(&opened);
     training.resume = true;
     training_run(training);
@@ -152,11 +150,11 @@ Test(average, of_a_finished_run_is_kept)
     const char *settings = "-s testing.average=2 -s training.keep_best_ckpts=3 -s training.validation_freq=5";
     const char *files = "cd '%s/run' && stat -c '%%i %%Y' average.safetensors && cat metrics.jsonl";
     struct outcome outcome = run("cd '%s' && qkv train c.yaml %s", folder, settings);
-    cr_assert_not_null(strstr(outcome.error, "\naverage of updates "), "%s", outcome.error);
+    cr_assert(shows(outcome.error, "\naverage of updates "));
     char *before = run_ok(files, folder);
     outcome = run("cd '%s' && qkv train c.yaml --resume %s", folder, settings);
-    cr_expect_not_null(strstr(outcome.error, "\nalready finished after 20 updates; "), "%s", outcome.error);
-    cr_expect_null(strstr(outcome.error, "average of"), "%s", outcome.error);
+    cr_expect(shows(outcome.error, "\nalready finished after 20 updates; "));
+    cr_expect(lacks(outcome.error, "average of"));
     cr_expect_str_eq(run_ok(files, folder), before);
     /* It is made again where it is of other checkpoints, or was not scored. */
     static const char *const cases[] = {"true", "sed -i /average/d metrics.jsonl", "rm average.safetensors",
@@ -165,7 +163,7 @@ Test(average, of_a_finished_run_is_kept)
         run_ok("cd '%s/run' && %s", folder, cases[i]);
         outcome =
             run("cd '%s' && qkv train c.yaml --resume %s -s testing.average=%d", folder, settings, i ? 2 : 3);
-        cr_expect_not_null(strstr(outcome.error, "\naverage of updates "), "%s", outcome.error);
+        cr_expect(shows(outcome.error, "\naverage of updates "));
         cr_expect_eq(training_lines(format("%s/run", folder), "average"), 1);
     }
 }

@@ -141,9 +141,7 @@ Test(ema, checkpoints_hold_what_was_validated)
     for (int i = 0; i < 3; i++) {
         const char *scores =
             run_ok("qkv evaluate '%s' '%s/../dev.tsv' --checkpoint %s --json", path, path, checkpoints[i]);
-        const char *loss = strstr(scores, "\"loss\":");
-        cr_assert_not_null(loss);
-        cr_expect_eq(strtod(loss + strlen("\"loss\":"), NULL),
+        cr_expect_eq(number_after(scores, "\"loss\":"),
                      training_metric(path, "validation", updates[i], "loss"), "%s", checkpoints[i]);
     }
 }

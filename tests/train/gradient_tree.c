@@ -104,13 +104,12 @@ static void gradient_of_shard(const struct qkv_model *model, struct qkv_batch *b
     struct qkv_batch_view view;
     qkv_batch_shard(batch, shard, shards, &view);
     if (!view.count) return;
-    struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
     qkv_graph_bind(graph, &model->parameters, gradient, false);
     struct qkv_tensor *loss =
         qkv_model_loss(model, graph, &view, &(struct qkv_objective){.smoothing = 0.1}, 1, NULL);
     qkv_forward(graph);
     qkv_backward(graph, loss, NULL);
-    qkv_graph_free(graph);
 }
 
 /* The sum of `count` shards from `first` on: the two halves of the smallest complete tree that holds them. */

@@ -50,17 +50,11 @@ static char *notices(const char *folder, const char *settings)
     return found;
 }
 
-static int count(const char *text, const char *part)
-{
-    int found = 0;
-    for (const char *at = text; (at = strstr(at, part)); at++) found++;
-    return found;
-}
-
 /* Fails unless there is a notice, and all are of this kind. */
 static void expect_only(const char *found, const char *kind)
 {
-    cr_expect(*found && count(found, "\n") == count(found, kind), "%s, but only: %s", found, kind);
+    cr_expect(*found && occurrences(found, "\n") == occurrences(found, kind), "%s, but only: %s", found,
+              kind);
 }
 
 static const char OVERFITS[] = ": the model overfits: since update ",
@@ -120,10 +114,10 @@ static void expect_shown(size_t first)
         if (!c->kind)
             cr_expect_str_eq(found, "", "%s", c->name);
         else if (!strcmp(c->kind, COLLAPSED))
-            cr_expect_eq(count(found, COLLAPSED), 1, "%s: %s", c->name, found);
+            cr_expect_eq(occurrences(found, COLLAPSED), 1, "%s: %s", c->name, found);
         else
             expect_only(found, c->kind);
-        cr_expect(strcmp(c->name, "overfitting") || count(found, "\n") <= 2,
+        cr_expect(strcmp(c->name, "overfitting") || occurrences(found, "\n") <= 2,
                   "the second after twice as many updates: %s", found);
         cr_expect(!c->contains || strstr(found, c->contains), "%s: %s", c->name, found);
         cr_expect(!c->also || strstr(found, c->also), "%s: %s", c->name, found);
@@ -156,9 +150,9 @@ Test(notices, of_overfitting_in_a_training_of_several_parts)
         cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
         parts = format("%s%s", parts, outcome.error);
     }
-    cr_expect_eq(count(parts, OVERFITS), count(once, OVERFITS), "%s", parts);
+    cr_expect_eq(occurrences(parts, OVERFITS), occurrences(once, OVERFITS), "%s", parts);
     int size = (int)strcspn(from, ",");
-    cr_expect_not_null(strstr(parts, format("%.*s,", size, from)), "%s, but in parts: %s", once, parts);
+    cr_expect(shows(parts, format("%.*s,", size, from)), "%s, but in parts: %s", once, parts);
 }
 
 /* Guessing has a loss that can be computed by hand: three equally frequent tokens, with </s>. */
@@ -171,12 +165,11 @@ Test(notices, the_loss_of_guessing)
     write_text(folder, "train.tsv", text);
     const char *settings = "-s training.updates=1000 -s training.learning_rate=1e-9 -s data.dev=";
     const char *found = notices(folder, settings);
-    cr_expect_not_null(strstr(found, "by its frequency (1.10): "), "log 3 = 1.0986: %s", found);
+    cr_expect(shows(found, "by its frequency (1.10): "), "log 3 = 1.0986: %s", found);
     found = notices(folder, format("%s -s training.label_smoothing=0.4", settings));
-    cr_expect_not_null(strstr(found, "by its frequency (1.10): "), "cross-entropies without smoothing: %s",
-                       found);
+    cr_expect(shows(found, "by its frequency (1.10): "), "cross-entropies without smoothing: %s", found);
     found = notices(folder, format("%s -s training.learning_rate=1.42e-5", settings));
-    cr_expect_not_null(strstr(found, ", hardly better than guessing "), "less than 2 %% below: %s", found);
+    cr_expect(shows(found, ", hardly better than guessing "), "less than 2 %% below: %s", found);
 }
 
 /* ---- no false alarms ---- */
@@ -222,9 +215,9 @@ Test(notices, of_an_end_before_the_best)
                                    before, last));
     run_ok("cd '%s' && qkv train c.yaml -q --resume -s training.updates=400 -s training.validation_freq=40",
            folder);
-    cr_expect(strstr(notices(folder, "-s training.updates=200 -s training.validation_freq=40 -s "
-                                     "training.scheduling=linear"),
-                     ": train again with a higher training.updates\n"));
+    cr_expect(shows(notices(folder, "-s training.updates=200 -s training.validation_freq=40 -s "
+                                    "training.scheduling=linear"),
+                    ": train again with a higher training.updates\n"));
     cr_expect(
         strstr(notices(folder, "-s training.epochs=10 -s training.validation_freq=40"),
                "raise training.epochs and go on, as in qkv train CONFIG --resume -s training.epochs=20\n"));
@@ -261,8 +254,8 @@ Test(notices, a_diverged_training_is_not_said_to_overfit)
     const char *folder = task("diverged", false);
     const char *found = notices(folder, "-s training.updates=1600 -s training.validation_freq=100 "
                                         "-s training.learning_rate=3");
-    cr_expect_eq(count(found, OVERFITS), 0, "%s", found);
-    cr_expect_eq(count(found, GUESSES), 2, "%s", found);
+    cr_expect_eq(occurrences(found, OVERFITS), 0, "%s", found);
+    cr_expect_eq(occurrences(found, GUESSES), 2, "%s", found);
 }
 
 /* ---- to whom ---- */
@@ -336,7 +329,7 @@ Test(notices, of_keys_that_the_optimizer_or_schedule_does_not_read)
                                  "echo w1 | qkv translate run -q",
                                  folder, cases[5].settings);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_eq(count(outcome.error, "\nnotice: "), 2, "%s", outcome.error);
+    cr_expect_eq(occurrences(outcome.error, "\nnotice: "), 2, "%s", outcome.error);
     outcome = run("cd '%s' && qkv train c.yaml -q --overwrite -s training.updates=1 -s training.momentum=0.5",
                   folder);
     cr_expect_str_empty(outcome.error);

@@ -217,13 +217,6 @@ static struct outcome interrupt(const struct interruption *interruption, const c
     };
 }
 
-static int count(const char *text, const char *part)
-{
-    int found = 0;
-    for (const char *at = text; (at = strstr(at, part)); at++) found++;
-    return found;
-}
-
 enum { UPDATES = 60 };
 
 static const char *const SETTINGS =
@@ -274,7 +267,7 @@ Test(processes_failures, a_run_of_which_a_process_is_killed_is_resumed_by_any_nu
         struct outcome outcome = interrupt_and_resume(&killed, folder, format("%d", i), 1 + i % 3, &complete);
         if (complete) continue;
         cr_expect_neq(outcome.exit_code, 0);
-        cr_expect_eq(count(outcome.error, " has died\n"), 1, "%s", outcome.error);
+        cr_expect_eq(occurrences(outcome.error, " has died\n"), 1, "%s", outcome.error);
         cr_expect(shows(outcome.error, format("qkv: %s has died\n", process(killed.target))));
         kills++;
     }
@@ -303,8 +296,8 @@ Test(processes_failures, a_signal_to_any_process_saves_and_ends_all)
         struct outcome outcome = interrupt_and_resume(&stop, folder, format("%d", stop.target), 0, &complete);
         if (complete) continue;
         cr_expect_eq(outcome.exit_code, stop.target < 0 ? 1 : 128 + stop.signal, "%d", outcome.exit_code);
-        cr_expect_eq(count(outcome.error, "interrupted after "), 1, "%s", outcome.error);
-        cr_expect_eq(count(outcome.error, "saved; continue with: qkv train "), 1, "%s", outcome.error);
+        cr_expect_eq(occurrences(outcome.error, "interrupted after "), 1, "%s", outcome.error);
+        cr_expect_eq(occurrences(outcome.error, "saved; continue with: qkv train "), 1, "%s", outcome.error);
         stops++;
     }
     cr_expect_gt(stops, 2);
