@@ -169,10 +169,26 @@ PageTest(page, translates_while_one_types)
         cr_expect_str_eq(format("%s\n", text_of("target")), printed, "%s", sentences[i]);
     }
     EXPECT_VALUE("first('.word.unknown').textContent", "zebra");
-    EXPECT_VALUE("element('unknown-key').hidden", "false");
+    EXPECT_TEXT("unknown",
+                "The model does not know “zebra”: it reads every unknown word as the same <unk>. It "
+                "knows 4 words:");
+    run_script("element('lexicon').open = false");
+    click("show-known");
+    EXPECT_TRUE("element('lexicon').open && document.activeElement.textContent === 'four'");
     type("   ");
     EXPECT_TEXT("target", "");
-    EXPECT_TRUE("element('unknown-key').hidden");
+    EXPECT_TEXT("unknown", "");
+    /* Read as the training text was written, as at the prompt; what stays unknown is named without its marks. */
+    EXPECT_TEXT("read-as", "");
+    type("Two one.");
+    EXPECT_TEXT("target", strtok(run_ok("echo 'two one' | qkv translate run -q --beam 1"), "\n"));
+    EXPECT_TEXT("read-as", "Read as: two one");
+    EXPECT_TRUE("!at('unknown').textContent && at('show-known').hidden");
+    type("Two (Zebras).");
+    EXPECT_TEXT("read-as", "Read as: two (Zebras).");
+    cr_expect(shows(text_of("unknown"), "does not know “Zebras”: "));
+    type("two one");
+    EXPECT_TEXT("read-as", "");
     type("one one one one one one one one one one one one one");
     cr_expect(shows(text_of("message"), "positions"));
     type("one");

@@ -87,9 +87,14 @@ element('examples').addEventListener('change', () => {
     element('examples').value = '';
 });
 
-// The words that the model knows, as buttons; the marks and pieces of words among the tokens are left out.
+// The words that the model knows; the marks and pieces of words among the tokens are left out.
+function knownWords() {
+    return (state.facts?.vocabulary ?? []).filter(word => /^\p{L}[\p{L}'’-]*$/u.test(word));
+}
+
+// Their list, as buttons.
 function showVocabulary() {
-    const known = (state.facts?.vocabulary ?? []).filter(word => /^\p{L}[\p{L}'’-]*$/u.test(word)).sort((a, b) => a.localeCompare(b)).slice(0, MOST_KNOWN);
+    const known = knownWords().sort((a, b) => a.localeCompare(b)).slice(0, MOST_KNOWN);
     element('lexicon').hidden = !known.length;
     element('known-words').replaceChildren(...known.map(word => make('button', { type: 'button', textContent: word, tabIndex: -1 })));
     stopAt([...element('known-words').children], 0);
@@ -175,11 +180,29 @@ function showSide(side, texts) {
     wordButtons[side].forEach((word, i) => describeWord(word, side, i));
 }
 
+// The words of the pair that the model does not know, without the marks around them.
+function unknownWords() {
+    const { view } = state, of = (words, known) => words.filter((_, i) => known[i] === 0).map(word => word.replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, '') || word);
+    return [...new Set([...of(view.source_tokens, view.known_sources), ...of(view.target_outputs, view.known_targets)])];
+}
+
+// Opens the list of the words that the model knows, and all that it is in.
+function showKnown() {
+    for (let box = element('lexicon'); box; box = box.parentElement.closest('details')) box.open = true;
+    element('lexicon').scrollIntoView({ block: 'nearest' });
+    element('known-words').firstChild?.focus({ preventScroll: true });
+}
+
+element('show-known').addEventListener('click', showKnown);
+
 function showWords() {
     showSide('source', state.view.source_tokens);
     showSide('target', state.view.target_outputs);
     element('pair').classList.toggle('mixed', element('source-words').dir !== element('target-words').dir);
-    element('unknown-key').hidden = scenes !== null || [...state.view.known_sources, ...state.view.known_targets].every(known => known !== 0);
+    const { read_as: [readAs] } = state.view, words = unknownWords();
+    element('read-as').textContent = readAs ? `Read as: ${readAs}` : '';
+    element('unknown').textContent = words.length ? `The model does not know ${words.map(quoted).join(', ')}: it reads every unknown word as the same <unk>. It knows ${knownWords().length} words:` : '';
+    element('show-known').hidden = !words.length;
 }
 
 moveByArrows(element('source-words'), '.word');

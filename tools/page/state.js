@@ -251,7 +251,7 @@ const KINDS = ['encoder', 'decoder', 'cross']; // as enum qkv_attention_kind
 // given: number of target words that the reader gave; before: number of words of the text before those that are shown.
 function readView(answer) {
     const view = { source_tokens: [], target_outputs: [], translations: [], maps: [], source_words: [], target_words: [], silent_words: [],
-        known_sources: [], known_targets: [], probabilities: [], unsilenced: [], given: [0], before: [0], ...answer, heads: [] };
+        known_sources: [], known_targets: [], probabilities: [], unsilenced: [], read_as: [], given: [0], before: [0], ...answer, heads: [] };
     for (let i = 0, offset = 0; i < view.maps.length; i += 5) {
         const [kind, layer, head, rows, columns] = view.maps.subarray(i, i + 5);
         const name = KINDS[kind];

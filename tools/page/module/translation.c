@@ -389,11 +389,14 @@ static enum qkv_status write_text(size_t size, int64_t length)
     return show(words_of(t->pair.target.length, t->pair.target_tokens));
 }
 
-/* Begins the pair with a source sentence. */
+/* Begins the pair with a source sentence, whose unknown words are read as the training text was written, as at the prompt of
+ * `qkv translate`; shows the sentence as it was read if that is another spelling. */
 static enum qkv_status read_source(const char *text, size_t size)
 {
+    t->source.as_trained = true;
     if (qkv_sentence_encode(&t->source, &t->run.config.data.src, &t->run.source, text, size, &page_error))
         return QKV_INVALID;
+    page_texts("read_as", t->source.respelled != NULL, (const char *const[]){t->source.respelled});
     qkv_arena_reset(&t->arena);
     t->pair = (struct qkv_attention_pair){.source = {t->source.tokens.count, t->source.ids},
                                           .source_tokens = t->source.tokens.token,
