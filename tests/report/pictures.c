@@ -107,8 +107,8 @@ static struct qkv_attention_report decoder_report(struct qkv_arena *arena, int l
                                          .map_count = layers * heads};
 }
 
-/* A kind with one head in each layer takes one line, whose rows are labelled once, beside a kind with several. */
-Test(svg, puts_the_layers_of_a_kind_with_one_head_into_a_line)
+/* Layers with one head each are in one line, whose rows are labelled once. Each of several kinds has a title. */
+Test(svg, puts_layers_with_one_head_into_a_line)
 {
     static const double square[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
     static const struct qkv_attention_map maps[] = {{QKV_ATTENTION_ENCODER, 1, 1, 3, 3, square},
@@ -116,9 +116,16 @@ Test(svg, puts_the_layers_of_a_kind_with_one_head_into_a_line)
                                                     {QKV_ATTENTION_CROSS, 1, 1, 2, 3, cross},
                                                     {QKV_ATTENTION_CROSS, 2, 1, 2, 3, other}};
     const struct qkv_attention_report all = REPORT_OF(source, input, output, maps, );
-    static const struct part parts[] = {
-        {">cross attention, layer 2, head 1</text>", 1}, {">狗</text>", 1}, {NULL}};
+    static const struct part parts[] = {{">encoder attention</text>", 1},
+                                        {">cross attention</text>", 1},
+                                        {">layer 1, head 1</text>", 2},
+                                        {">layer 2, head 1</text>", 1},
+                                        {NULL}},
+                             line[] = {{">between</text>", 3 + 2 * 3}, {NULL}};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
+    struct qkv_attention_report layers = decoder_report(&arena, 2, 1, 3, NULL);
     expect_parts(rendered(&all, "svg", NULL, NULL), parts);
+    expect_parts(rendered(&layers, "svg", NULL, NULL), line);
 }
 
 Test(svg, hatches_the_cells_that_a_row_does_not_see)

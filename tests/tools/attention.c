@@ -127,6 +127,94 @@ Test(attention, annotate_and_colormap_change_the_picture)
     cr_expect_gt(strlen(numbers), strlen(plain));
 }
 
+/* ---- several kinds in a picture ---- */
+
+struct box {
+    double left, top, right, bottom;
+};
+
+static bool overlap(const struct box *a, const struct box *b)
+{
+    return a->left < b->right && b->left < a->right && a->top < b->bottom && b->top < a->bottom;
+}
+
+/* Reads the frames of the panels and the colour bar from a svg, and returns their number. */
+static int read_frames(const char *svg, struct box frames[], int most)
+{
+    int count = 0;
+    double x, y, width, height;
+    for (const char *at = svg; (at = strstr(at, "<rect x=")); at++) {
+        int end = 0;
+        sscanf(at, "<rect x=\"%lf\" y=\"%lf\" width=\"%lf\" height=\"%lf\" fill=\"#cccccc\"/>%n", &x, &y,
+               &width, &height, &end);
+        if (!end) continue;
+        cr_assert_lt(count, most);
+        frames[count++] = (struct box){x, y, x + width, y + height};
+    }
+    return count;
+}
+
+/* Expects that no level text, which is at least 0.3 of its height wide for each byte, is across a frame. */
+static void expect_texts_beside(const char *svg, const struct box *frames, int count)
+{
+    double x, y, size;
+    for (const char *at = svg; (at = strstr(at, "<text x=")); at++) {
+        cr_assert_eq(sscanf(at, "<text x=\"%lf\" y=\"%lf\" font-size=\"%lf\"", &x, &y, &size), 3);
+        const char *text = strchr(at, '>') + 1, *end = strstr(at, "text-anchor=\"end\"");
+        double width = 0.3 * size * (double)strcspn(text, "<");
+        if (end && end < text) x -= width;
+        const struct box box = {x, y - 0.7 * size, x + width, y};
+        for (int i = 0; i < count; i++)
+            cr_expect(!overlap(&box, &frames[i]), "%.*s is across panel %d", (int)strcspn(text, "<"), text,
+                      i);
+    }
+}
+
+/* The picture of all kinds fits a slide of 16:9, as well as a few squares can. Models differ in shape, and sentences in length. */
+Test(attention, all_kinds_fill_a_slide)
+{
+#define SHAPE(layers, heads, decoder_layers, decoder_heads)                                                  \
+    "-s model.encoder.num_layers=" #layers " -s model.encoder.num_heads=" #heads                             \
+    " -s model.decoder.num_layers=" #decoder_layers " -s model.decoder.num_heads=" #decoder_heads
+    enum { MOST = 160 };
+    static const struct {
+        const char *shape; /* NULL: that of the case before */
+        int maps, words;
+    } cases[] = {{SHAPE(6, 8, 6, 8), 144, 3}, {NULL, 144, 30}, {SHAPE(1, 1, 1, 1), 3, 7},
+                 {SHAPE(2, 4, 2, 1), 12, 3},  {NULL, 12, 30},  {NULL, 12, 7}};
+    static struct box frames[MOST];
+    int width = 0, height = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = format("%s", "one");
+        for (int word = 1; word < cases[i].words; word++) text = format("%s three", text);
+        if (cases[i].shape)
+            run_ok("qkv train '%s/tiny.yaml' -q --overwrite -s training.updates=1 -s "
+                   "training.model_dir=$PWD/all "
+                   "-s model.encoder.positions.max_length=40 -s model.decoder.positions.max_length=40 %s",
+                   tiny_folder("attention"), cases[i].shape);
+        const char *svg = run_ok("qkv attention all '%s' -t '%s' --kind all -q -f svg", text, text);
+        cr_assert_eq(sscanf(strstr(svg, " width="), " width=\"%d\" height=\"%d\"", &width, &height), 2);
+        double ratio = (double)width / height;
+        cr_expect(ratio > 1.2 && ratio < 2.6, "case %zu: %g to 1", i, ratio);
+        int count = read_frames(svg, frames, MOST);
+        cr_expect_eq(count, cases[i].maps + 1, "panels and a bar");
+        for (int f = 0; f < count; f++) {
+            cr_expect(frames[f].left >= 0 && frames[f].top >= 0 && frames[f].right <= width &&
+                      frames[f].bottom <= height);
+            for (int g = 0; g < f; g++)
+                cr_expect(!overlap(&frames[f], &frames[g]), "case %zu: panels %d and %d overlap", i, g, f);
+        }
+        expect_texts_beside(svg, frames, count);
+        cr_expect(shows(svg, ">encoder attention</text>") && shows(svg, ">cross attention</text>"));
+    }
+    run_ok("for f in png pdf; do qkv attention all 'one three three three three three three' -t "
+           "'one three three three three three three' --kind all -q -o all.$f; done");
+    const char *png = read_file("all.png", NULL);
+    cr_expect_eq((unsigned char)png[18] << 8 | (unsigned char)png[19], 2 * width);
+    cr_expect_eq((unsigned char)png[22] << 8 | (unsigned char)png[23], 2 * height);
+    run_ok("grep -aq 'MediaBox . 0 0 %g %g ' all.pdf", 0.75 * width, 0.75 * height);
+}
+
 /* ---- standard input ---- */
 
 static struct outcome piped(const char *lines, const char *arguments)

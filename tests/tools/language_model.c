@@ -369,6 +369,8 @@ Test(language_model, film_and_explain_show_its_own_attention)
     enter_text("film");
     run_ok("qkv train c.yaml -q -s training.snapshots=2");
     run_ok("qkv film run 'the cat' -q -o f.png && qkv film run 'the cat' -q --words -o w.png");
+    cr_expect_str_eq(run_ok("qkv attention run 'the cat' --kind all -q -f svg"),
+                     run_ok("qkv attention run 'the cat' --kind decoder -q -f svg"));
     const char *walk = run_ok("qkv explain run 'the cat' -f json");
     cr_assert(shows(walk, "\"probabilities\"") && shows(walk, "\"kind\":\t\"decoder\""));
     cr_assert(fails(run("qkv explain run 'the cat' --kind cross"), 2, "the model has no cross attention"));

@@ -85,7 +85,7 @@ Test(recurrent, every_command_works_with_attention)
     enter(tiny_task("attends"));
     train_recurrent("run", "", ", attention: {score: local_p, local_window: 2}", 400);
     cr_expect_str_eq(run_ok("echo 'a d b' | qkv translate run --beam 3"), "A D B\n");
-    const char *map = run_ok("qkv attention run 'a d b' --target 'A D B' -q");
+    const char *map = run_ok("qkv attention run 'a d b' --target 'A D B' -q --kind all");
     cr_expect(shows(map, "cross attention, layer 1") && shows(map, "\nD "));
     cr_expect(shows(run_ok("sed 's/.*/0-0/' dev.tsv >links && qkv evaluate run dev.tsv --links links"),
                     "layer 1, head 1"));

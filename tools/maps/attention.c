@@ -29,12 +29,16 @@ struct selection {
  * every head of every cross layer, and data formats hold all maps. */
 static int read_selection(struct selection *selection, const struct qkv_format *format)
 {
-    unsigned all = (1u << QKV_ATTENTION_KINDS) - 1;
+    bool all = false;
     *selection = (struct selection){.layer = QKV_ATTENTION_EACH, .head = QKV_ATTENTION_EACH};
     for (int i = 0; i < kinds.count; i++) {
         enum qkv_attention_kind kind;
-        selection->kinds |= qkv_attention_kind_find(kinds.value[i], &kind) ? 1u << kind : all;
+        if (qkv_attention_kind_find(kinds.value[i], &kind))
+            selection->kinds |= 1u << kind;
+        else
+            all = true;
     }
+    if (all) selection->kinds = 0; /* those that the model has */
     if (mean || format->use == QKV_FORMAT_TERMINAL) selection->head = QKV_ATTENTION_MEAN;
     if (mean && head) return print_error("--mean is the same as --head mean: give one of them");
     if (read_layer_or_head("--layer", layer, ACCEPT_ALL | ACCEPT_MEAN, &selection->layer)) return QKV_INVALID;
@@ -170,10 +174,10 @@ static void close_viewer(struct viewer *v)
 static enum qkv_status select_kinds(struct viewer *v, const struct qkv_format *format,
                                     struct qkv_error *error)
 {
-    const unsigned cross = 1u << QKV_ATTENTION_CROSS, all = (1u << QKV_ATTENTION_KINDS) - 1;
+    const unsigned cross = 1u << QKV_ATTENTION_CROSS;
     const struct qkv_sides *sides = &v->pair.run.sides;
     struct selection *selection = &v->selection;
-    if (!sides->has_encoder && selection->kinds != all && selection->kinds & ~sides->attention)
+    if (!sides->has_encoder && selection->kinds & ~sides->attention)
         return qkv_error_set(error, "%s: has no encoder, only decoder attention: leave out --kind",
                              v->pair.run.path);
     if (!kinds.count && format->use != QKV_FORMAT_DATA)
@@ -224,6 +228,7 @@ const struct command command_attention = {
         "other.\n",
     .examples = "  qkv attention runs/toy_en_es \"the cat is sleeping\"\n"
                 "  qkv attention runs/toy_en_es \"the cat is sleeping\" -o cross.png --layer 2\n"
+                "  qkv attention runs/toy_en_es \"the cat is sleeping\" --kind all -o slide.pdf\n"
                 "  qkv attention runs/toy_en_es \"the cat is sleeping\" --head best --versus random\n"
                 "  qkv attention runs/toy_en_es \"the cat is sleeping\" -t \"el gato duerme\" -f json\n",
     .operands = OPERANDS(

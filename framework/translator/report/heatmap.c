@@ -1,6 +1,7 @@
-/* Draws attention maps as a figure of heat maps, as vector graphics or pixels. Maps (panels) are arranged in lines, share the
- * labels of their rows and columns, and have one colour bar. Cells that a rule hides are hatched. In a figure of many cells,
- * colours are rounded and cells have no tooltips, because the file would otherwise have several megabytes.
+/* Draws attention maps as a figure of heat maps, as vector graphics or pixels. The maps (panels) of a kind of attention are a
+ * block of lines, and share the labels of their rows and columns; blocks are placed so that the figure fills a page of 16:9, and
+ * have one colour bar. Cells that a rule hides are hatched. In a figure of many cells, colours are rounded and cells have no
+ * tooltips, because the file would otherwise have several megabytes.
  *
  *     title, in lines
  *     subtitle
@@ -45,8 +46,10 @@ enum { MAX_STROKES = 64 }; /* of a line of the hatching */
 
 enum { MAX_TITLE_LINES = 4 };
 
-/* Maximal number of panels in a line: heads of one layer, or layers if each has only one map. */
+/* Maximal number of panels in a line, if there is one kind: heads of one layer, or layers if each has only one map. */
 enum { MAX_HEADS = 16, MAX_LAYERS = 4 };
+
+enum { MAX_CHOSEN = 6 }; /* blocks whose places are chosen: three kinds, random and learned */
 
 /* ---- positions ---- */
 
@@ -65,27 +68,30 @@ struct axes {
     double label_height; /* of the column labels, which are below the cells */
 };
 
-/* Panels side by side: first .. end - 1, all of one kind. */
-struct line {
-    int64_t first, end;
-    double top;      /* of the cells */
-    bool ends_block; /* the next line belongs to another kind, or there is none */
+/* Adjacent maps of one kind, first .. end - 1, in lines of `columns` panels. */
+struct block {
+    int64_t first, end, columns;
+    int64_t heads;            /* of a layer */
+    double left, top;         /* of the cells of the first panel */
+    double before;            /* space for labels on the left of the cells */
+    double cells;             /* height of a panel */
+    double pitch, line_pitch; /* from one panel to the next, and from one line to the next */
 };
 
 struct layout {
     struct axes axes[QKV_ATTENTION_KINDS];
     const char **panel_titles; /* [map_count]; not drawn if there is only one map */
-    struct line *lines;
-    int64_t line_count;
+    struct block *blocks;
+    int64_t block_count;
+    int64_t across; /* the most panels in a line of a block */
+    int places;     /* digit i in base PLACES: the place of block i + 1 */
     const char **title;
     int64_t title_count;
-    const char *subtitle; /* NULL: none */
-    bool single;          /* the figure has one panel: larger cells, no title above the panel */
-    double cell, font;    /* side of a cell, size of labels */
-    double pitch;         /* from one panel of a line to the next */
-    double left;          /* of the first panel of each line */
-    double label_width;   /* of the widest row label of any kind */
-    double bar_left, bar_height;
+    const char *subtitle;            /* NULL: none */
+    bool single;                     /* the figure has one panel: larger cells, no title above the panel */
+    double cell, font;               /* side of a cell, size of labels */
+    double block_title, panel_title; /* heights; 0: none */
+    double bar_left, bar_top, bar_height;
     double width, height;
 };
 
@@ -162,67 +168,127 @@ static bool read_axes(struct figure *figure, const struct qkv_attention_map *map
     return true;
 }
 
-/* Puts the heads of each layer into a line; all layers of a kind into one line if each has only one map. */
-static bool break_lines(struct figure *figure)
+/* Makes a block of the maps of each kind. */
+static bool find_blocks(struct figure *figure)
 {
     const struct qkv_attention_map *maps = figure->report->maps;
     struct layout *layout = &figure->layout;
     int64_t count = figure->report->map_count;
-    layout->lines = qkv_arena_array(figure->job->arena, count, sizeof *layout->lines);
-    if (!layout->lines) return false;
-    for (int64_t first = 0, end; first < count; first = end) {
-        bool line_per_layer = false;
-        for (int64_t i = first + 1; i < count && maps[i].kind == maps[first].kind; i++)
-            line_per_layer = line_per_layer || maps[i].layer == maps[i - 1].layer;
-        int64_t most = line_per_layer ? MAX_HEADS : MAX_LAYERS;
-        end = first + 1;
-        while (end < count && maps[end].kind == maps[first].kind &&
-               (!line_per_layer || maps[end].layer == maps[first].layer))
-            end++;
-        int64_t lines = (end - first + most - 1) / most;
-        int64_t per_line = (end - first + lines - 1) / lines;
-        for (int64_t at = first; at < end; at += per_line)
-            layout->lines[layout->line_count++] =
-                (struct line){.first = at, .end = at + per_line < end ? at + per_line : end};
+    layout->blocks = qkv_arena_array(figure->job->arena, count, sizeof *layout->blocks);
+    for (int64_t first = 0, end; layout->blocks && first < count; first = end) {
+        int64_t heads = 1;
+        for (end = first + 1; end < count && maps[end].kind == maps[first].kind; end++)
+            heads += end == first + heads && maps[end].layer == maps[first].layer;
+        layout->blocks[layout->block_count++] = (struct block){.first = first, .end = end, .heads = heads};
     }
-    for (int64_t i = 0; i < layout->line_count; i++)
-        layout->lines[i].ends_block =
-            i + 1 == layout->line_count ||
-            maps[layout->lines[i].first].kind != maps[layout->lines[i + 1].first].kind;
-    return true;
+    layout->panel_title = layout->single ? 0 : TITLE_PITCH;
+    layout->block_title = layout->block_count > 1 ? 28 : 0;
+    return layout->blocks;
 }
 
-/* Sets the horizontal positions. The pitch is at least the width of a panel and of its title; left
- * of the first panel there is space for row labels and for slanted labels of columns, whose lower
- * ends reach to the left. */
-static void place_columns(struct figure *figure)
+/* Measures a block. The pitch is at least the width of a panel and of its title; left of the first panel there is space for
+ * row labels and for slanted labels of columns, whose lower ends reach to the left. */
+static void measure_block(const struct figure *figure, struct block *block)
 {
-    struct layout *layout = &figure->layout;
-    double left = 0, panel = 0, labels = 0;
-    int64_t max = 1;
-    for (const struct axes *axes = layout->axes; axes < layout->axes + QKV_ATTENTION_KINDS; axes++) {
-        panel = fmax(panel, layout->cell * (double)axes->columns.count);
-        labels = fmax(labels, axes->rows.width);
-        for (int64_t c = 0; axes->angle < 0 && axes->angle > -90 && c < axes->columns.count; c++)
-            left = fmax(left, qkv_display_width(axes->columns.labels[c], layout->font) * SINE -
-                                  layout->cell * ((double)c + 0.5));
-    }
-    for (int64_t i = 0; i < layout->line_count; i++)
-        if (layout->lines[i].end - layout->lines[i].first > max)
-            max = layout->lines[i].end - layout->lines[i].first;
-    for (int64_t i = 0; !layout->single && i < figure->report->map_count; i++)
+    const struct layout *layout = &figure->layout;
+    const struct axes *axes = axes_of(figure, block->first);
+    double panel = layout->cell * (double)axes->columns.count, left = AXIS + axes->rows.width + LABEL_GAP;
+    for (int64_t c = 0; axes->angle < 0 && axes->angle > -90 && c < axes->columns.count; c++)
+        left = fmax(left, qkv_display_width(axes->columns.labels[c], layout->font) * SINE -
+                              layout->cell * ((double)c + 0.5));
+    for (int64_t i = block->first; !layout->single && i < block->end; i++)
         panel = fmax(panel, qkv_display_width(layout->panel_titles[i], SMALL_SIZE));
-    layout->pitch = ceil(panel + GAP);
-    layout->left = ceil(MARGIN + fmax(AXIS + labels + LABEL_GAP, left));
-    layout->label_width = labels;
-    layout->bar_left = layout->left + layout->pitch * (double)max + 4;
-    layout->width = ceil(layout->bar_left + BAR_WIDTH + 58 + MARGIN);
-    if (layout->width < MIN_WIDTH) {
-        double extra = floor((MIN_WIDTH - layout->width) / 2);
-        layout->left += extra;
-        layout->bar_left += extra;
-        layout->width = MIN_WIDTH;
+    block->before = ceil(left);
+    block->pitch = ceil(panel + GAP);
+    block->cells = layout->cell * (double)axes->rows.count;
+    block->line_pitch = ceil(layout->panel_title + block->cells + LABEL_GAP + axes->label_height + 8);
+}
+
+/* Returns a quotient, rounded up. */
+static int64_t share(int64_t count, int64_t parts)
+{
+    return (count + parts - 1) / parts;
+}
+
+/* Returns how many panels of a block are in a line of at most `most`: some layers, or the same part of each layer. */
+static int64_t columns_of(const struct block *block, int64_t most)
+{
+    int64_t layers = share(block->end - block->first, block->heads);
+    if (most < block->heads) return share(block->heads, share(block->heads, most));
+    return block->heads * share(layers, share(layers, most / block->heads));
+}
+
+/* Where a block is placed: in a new row, on the right of all blocks of its row, or below the one before. */
+enum { NEW_ROW, BESIDE, BELOW, PLACES };
+
+/* Places the blocks. Returns the area of the figure and of the smallest page of 16:9 that it fits on: since that of the maps is
+ * given, the figure with the least has the least white. */
+static double place_blocks(struct layout *layout)
+{
+    int places = layout->places;
+    double y = MARGIN + TITLE_PITCH * (double)layout->title_count, x = MARGIN, row_right = x, right = x,
+           end = 0;
+    if (layout->subtitle) y += 18;
+    if (layout->title_count || layout->subtitle) y += 10;
+    double row = y, bottom = y;
+    layout->bar_top = y + layout->block_title + layout->panel_title;
+    for (struct block *block = layout->blocks; block < layout->blocks + layout->block_count; block++) {
+        block->columns = columns_of(block, layout->across);
+        block->left = x + block->before;
+        block->top = y + layout->block_title + layout->panel_title;
+        double last =
+            block->top + block->line_pitch * (double)((block->end - block->first - 1) / block->columns);
+        end = fmax(end, last + block->cells);
+        y = last + block->line_pitch - layout->panel_title + AXIS;
+        bottom = fmax(bottom, y);
+        row_right = fmax(row_right, block->left + block->pitch * (double)block->columns);
+        right = fmax(right, row_right);
+        if (places % PLACES == NEW_ROW) {
+            row = bottom;
+            row_right = MARGIN;
+        }
+        if (places % PLACES != BELOW) {
+            x = row_right;
+            y = row;
+        }
+        places /= PLACES;
     }
+    layout->bar_height = fmin(end - layout->bar_top, 360);
+    layout->height = bottom + MARGIN - 8;
+    layout->width = right + 4 + BAR_WIDTH + 58 + MARGIN;
+    double extra = floor(fmax(MIN_WIDTH - layout->width, 0) / 2);
+    for (int64_t i = 0; i < layout->block_count; i++) layout->blocks[i].left += extra;
+    layout->bar_left = right + 4 + extra;
+    layout->width = fmax(layout->width, MIN_WIDTH);
+    double page = fmax(layout->width, layout->height * 16 / 9);
+    return page * page * 9 / 16 + layout->width * layout->height;
+}
+
+/* Chooses how many panels are side by side, and the places of blocks. A single block has one layer in a line. */
+static void choose_places(struct layout *layout)
+{
+    int64_t heads = layout->blocks[0].heads, most = 0,
+            best = heads == 1          ? MAX_LAYERS
+                   : heads < MAX_HEADS ? heads
+                                       : MAX_HEADS;
+    int best_places = 0, arrangements = 1;
+    double least = INFINITY;
+    for (int64_t i = 0; layout->block_count > 1 && i < layout->block_count; i++) {
+        int64_t count = layout->blocks[i].end - layout->blocks[i].first;
+        if (count > most) most = count;
+        if (i && i < MAX_CHOSEN) arrangements *= PLACES;
+    }
+    for (layout->across = 1; layout->across <= most; layout->across++)
+        for (layout->places = 0; layout->places < arrangements; layout->places++) {
+            double area = place_blocks(layout);
+            if (area >= least) continue;
+            least = area;
+            best = layout->across;
+            best_places = layout->places;
+        }
+    layout->across = best;
+    layout->places = best_places;
+    place_blocks(layout);
 }
 
 /* Returns the end of the line of the title that starts at `text`: after the last space or wide character that
@@ -260,18 +326,18 @@ static bool break_title(struct figure *figure)
 }
 
 /* Names the panels, and sets the subtitle: what is shown (report->name or the kind of attention), and the model. A report with
- * maps of several kinds names them in the titles of the panels; without a model it has no subtitle. False if memory runs
+ * maps of several kinds names them above their blocks; without a model it has no subtitle. False if memory runs
  * out. */
 static bool name_panels(struct figure *figure)
 {
     const struct qkv_attention_report *report = figure->report;
     struct qkv_arena *arena = figure->job->arena;
     struct layout *layout = &figure->layout;
-    bool mixed = report->maps[0].kind != report->maps[report->map_count - 1].kind;
+    bool mixed = layout->block_count > 1;
     layout->panel_titles = qkv_arena_array(arena, report->map_count, sizeof *layout->panel_titles);
     if (!layout->panel_titles) return false;
     for (int64_t i = 0; i < report->map_count; i++) {
-        layout->panel_titles[i] = qkv_report_map_title(arena, &report->maps[i], mixed);
+        layout->panel_titles[i] = qkv_report_map_title(arena, &report->maps[i], false);
         if (!layout->panel_titles[i]) return false;
     }
     const char *name = report->name;
@@ -287,25 +353,6 @@ static bool name_panels(struct figure *figure)
     return layout->subtitle;
 }
 
-static void place_lines(struct figure *figure)
-{
-    struct layout *layout = &figure->layout;
-    double y = MARGIN + TITLE_PITCH * (double)layout->title_count;
-    if (layout->subtitle) y += 18;
-    if (layout->title_count || layout->subtitle) y += 10;
-    for (int64_t i = 0; i < layout->line_count; i++) {
-        struct line *line = &layout->lines[i];
-        const struct axes *axes = axes_of(figure, line->first);
-        if (!layout->single) y += 20;
-        line->top = ceil(y);
-        y = line->top + layout->cell * (double)axes->rows.count;
-        layout->bar_height = fmin(y - layout->lines[0].top, 360);
-        y += LABEL_GAP + axes->label_height + 8;
-        if (line->ends_block) y += AXIS;
-    }
-    layout->height = ceil(y + MARGIN - 8);
-}
-
 /* Computes the layout. False if memory runs out. */
 static bool compute_layout(struct figure *figure)
 {
@@ -315,13 +362,14 @@ static bool compute_layout(struct figure *figure)
     choose_cell(figure);
     for (int64_t i = 0; i < report->map_count; i++)
         if (!read_axes(figure, &report->maps[i])) return false;
-    if (!break_lines(figure) || !name_panels(figure)) return false;
-    place_columns(figure);
+    if (!find_blocks(figure) || !name_panels(figure)) return false;
+    for (int64_t i = 0; i < layout->block_count; i++) measure_block(figure, &layout->blocks[i]);
+    choose_places(layout);
     if (!break_title(figure)) return false;
     double width = layout->width - 2 * MARGIN;
     if (layout->subtitle)
         layout->subtitle = qkv_display_cut(figure->job->arena, layout->subtitle, SMALL_SIZE, width);
-    place_lines(figure);
+    place_blocks(layout); /* again, below a title of so many lines */
     return true;
 }
 
@@ -484,12 +532,11 @@ static bool choose_runs(struct figure *figure)
 
 /* ---- labels ---- */
 
-static void draw_row_labels(const struct figure *figure, const struct line *line, const struct axis *rows)
+static void draw_row_labels(const struct figure *figure, const struct axis *rows, double left, double top)
 {
     const struct layout *layout = &figure->layout;
     for (int64_t r = 0; r < rows->count; r++)
-        draw_text(figure, layout->left - LABEL_GAP, line->top + layout->cell * ((double)r + 0.5),
-                  rows->labels[r],
+        draw_text(figure, left - LABEL_GAP, top + layout->cell * ((double)r + 0.5), rows->labels[r],
                   (struct text_style){.size = layout->font, .anchor = ANCHOR_END, .color = ink});
 }
 
@@ -507,47 +554,44 @@ static void draw_column_labels(const struct figure *figure, const struct axes *a
                                       .color = ink});
 }
 
-/* Draws the names of both axes once for a block: adjacent lines of one kind. */
-static void draw_axis_names(const struct figure *figure, const struct axes *axes, double block_top,
-                            double bottom, int64_t panels)
+/* Draws the names of both axes once for a block. */
+static void draw_axis_names(const struct figure *figure, const struct block *block, double bottom)
 {
-    const struct layout *layout = &figure->layout;
-    double panel = layout->cell * (double)axes->columns.count;
-    double middle = layout->left + (layout->pitch * (double)(panels - 1) + panel) / 2;
-    draw_text(figure, middle, bottom + LABEL_GAP + axes->label_height + AXIS / 2, axes->columns.name,
+    const struct axes *axes = axes_of(figure, block->first);
+    double panel = figure->layout.cell * (double)axes->columns.count;
+    draw_text(figure, block->left + (block->pitch * (double)(block->columns - 1) + panel) / 2,
+              bottom + LABEL_GAP + axes->label_height + AXIS / 2, axes->columns.name,
               (struct text_style){.size = SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .color = soft_ink});
-    double labels = layout->left - LABEL_GAP - layout->label_width;
     draw_text(
-        figure, labels - AXIS / 2, (block_top + bottom) / 2, axes->rows.name,
+        figure, block->left - LABEL_GAP - axes->rows.width - AXIS / 2, (block->top + bottom) / 2,
+        axes->rows.name,
         (struct text_style){.size = SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .angle = -90, .color = soft_ink});
 }
 
-static void draw_lines(const struct figure *figure)
+static void draw_block(const struct figure *figure, const struct block *block)
 {
     const struct layout *layout = &figure->layout;
-    double block_top = layout->lines[0].top;
-    int64_t block_panels = 0;
-    for (int64_t i = 0; i < layout->line_count; i++) {
-        const struct line *line = &layout->lines[i];
-        const struct axes *axes = axes_of(figure, line->first);
-        double bottom = line->top + layout->cell * (double)axes->rows.count;
-        int64_t panels = line->end - line->first;
-        if (panels > block_panels) block_panels = panels;
-        draw_row_labels(figure, line, &axes->rows);
-        for (int64_t p = 0; p < panels; p++) {
-            const struct qkv_attention_map *map = &figure->report->maps[line->first + p];
-            double left = layout->left + layout->pitch * (double)p;
-            if (!layout->single)
-                draw_text(figure, left, line->top - 10, layout->panel_titles[line->first + p],
-                          (struct text_style){.size = SMALL_SIZE, .color = ink});
-            draw_cells(figure, &(struct grid){map, left, line->top, map->rows, map->columns});
-            draw_column_labels(figure, axes, left, bottom);
-        }
-        if (!line->ends_block) continue;
-        draw_axis_names(figure, axes, block_top, bottom, block_panels);
-        if (i + 1 < layout->line_count) block_top = layout->lines[i + 1].top;
-        block_panels = 0;
+    const struct axes *axes = axes_of(figure, block->first);
+    double top = block->top;
+    char title[32];
+    snprintf(title, sizeof title, "%s attention",
+             qkv_attention_kind_name(figure->report->maps[block->first].kind));
+    if (layout->block_title > 0 && !figure->report->maps[block->first].label)
+        draw_text(figure, block->left, top - 12 - TITLE_PITCH, title,
+                  (struct text_style){.size = 13, .color = ink, .bold = true});
+    for (int64_t i = block->first; i < block->end; i++) {
+        const struct qkv_attention_map *map = &figure->report->maps[i];
+        int64_t column = (i - block->first) % block->columns;
+        double left = block->left + block->pitch * (double)column;
+        if (!column && i > block->first) top += block->line_pitch;
+        if (!column) draw_row_labels(figure, &axes->rows, left, top);
+        if (!layout->single)
+            draw_text(figure, left, top - 10, layout->panel_titles[i],
+                      (struct text_style){.size = SMALL_SIZE, .color = ink});
+        draw_cells(figure, &(struct grid){map, left, top, map->rows, map->columns});
+        draw_column_labels(figure, axes, left, top + block->cells);
     }
+    draw_axis_names(figure, block, top + block->cells);
 }
 
 /* Draws the colour bar as overlapping rectangles, which leave no gaps. */
@@ -555,7 +599,7 @@ static void draw_bar(const struct figure *figure)
 {
     const struct layout *layout = &figure->layout;
     double maximum = figure->maximum, tick = figure->tick;
-    double left = layout->bar_left, top = layout->lines[0].top, height = layout->bar_height;
+    double left = layout->bar_left, top = layout->bar_top, height = layout->bar_height;
     enum { STEPS = 128 };
     figure->canvas->rectangle(figure->canvas, left - 1, top - 1, BAR_WIDTH + 2, height + 2, frame, NULL);
     for (int i = 0; i < STEPS; i++) {
@@ -588,7 +632,7 @@ static bool draw(const void *picture, struct canvas *canvas)
     if (!compute_layout(&figure) || !choose_runs(&figure)) return false;
     if (!canvas->begin(canvas, figure.layout.width, figure.layout.height)) return false;
     draw_heading(&figure);
-    draw_lines(&figure);
+    for (int64_t i = 0; i < figure.layout.block_count; i++) draw_block(&figure, &figure.layout.blocks[i]);
     draw_bar(&figure);
     return true;
 }
