@@ -87,6 +87,17 @@ Test(pharaoh, refuses_files_that_are_none)
                    "no/such/file: cannot be read: No such file or directory");
 }
 
+/* Links as text: "0-0 1p1 ". */
+static const char *text_of(const struct qkv_alignment *links)
+{
+    const char *text = "";
+    for (int64_t i = 0; i < links->count; i++) {
+        const struct qkv_alignment_link *link = &links->links[i];
+        text = format("%s%d%c%d ", text, (int)link->source, link->sure ? '-' : 'p', (int)link->target);
+    }
+    return text;
+}
+
 /* ---- formats, and from which number words count ---- */
 
 /* Four sentence pairs, of 2, 3, 5 and 4 words. */
@@ -101,15 +112,9 @@ static const char *read_as(const char *name, enum qkv_links_from from, const cha
         cr_assert_eq(strncmp(error.message, path, strlen(path)), 0, "%s", error.message);
         return error.message + strlen(path);
     }
-    char *links = format("%s", "");
-    for (int64_t i = 0; i < gold.count; i++) {
-        for (int64_t j = 0; j < gold.sentences[i].count; j++) {
-            const struct qkv_alignment_link *link = &gold.sentences[i].links[j];
-            links = format("%s%lld%c%lld ", links, (long long)link->source, link->sure ? '-' : 'p',
-                           (long long)link->target);
-        }
-        links = format("%s%s", links, i + 1 < gold.count ? "| " : "");
-    }
+    const char *links = "";
+    for (int64_t i = 0; i < gold.count; i++)
+        links = format("%s%s%s", links, text_of(&gold.sentences[i]), i + 1 < gold.count ? "| " : "");
     qkv_alignments_release(&gold);
     return links;
 }
@@ -229,10 +234,7 @@ Test(formats, fit_words_between_other_white_space)
             cr_expect_str_eq(error.message + strlen(path), cases[i].seen);
             continue;
         }
-        for (int64_t s = 0; s < gold.count; s++)
-            for (int64_t j = 0; j < gold.sentences[s].count; j++)
-                seen = format("%s%d-%d ", seen, (int)gold.sentences[s].links[j].source,
-                              (int)gold.sentences[s].links[j].target);
+        for (int64_t s = 0; s < gold.count; s++) seen = format("%s%s", seen, text_of(&gold.sentences[s]));
         cr_expect_str_eq(seen, cases[i].seen, "%s", cases[i].links);
         cr_expect(gold.spaces.pair == 1 && gold.spaces.space == 0xA0 &&
                       gold.spaces.by_unicode == cases[i].by_unicode,

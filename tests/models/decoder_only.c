@@ -43,37 +43,6 @@ Test(decoder_only, decoding_gives_the_probabilities_of_the_forced_pass)
     }
 }
 
-static double loss_of(const struct qkv_model *model, struct qkv_batch *batch)
-{
-    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
-    const struct qkv_batch_view view = tiny_view(batch);
-    qkv_graph_bind(graph, &model->parameters, NULL, false);
-    struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, NULL, 1, NULL);
-    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s", error.message);
-    qkv_forward(graph);
-    return qkv_tensor_scalar(loss);
-}
-
-Test(decoder_only, a_batch_of_windows_equals_single_windows)
-{
-    static const int32_t TEXT[] = {QKV_END, 3, 4, 5, QKV_END, 6, 6, 3, 5, QKV_END};
-    static const struct qkv_ids WINDOW[WINDOWS] = {{4, TEXT + 1}, {4, TEXT + 5}, {3, TEXT + 2}};
-    struct qkv_model *model RELEASED(free_model) = model_of(QKV_POSITION_LEARNED, QKV_FLOAT64);
-    struct qkv_batch batch RELEASED(qkv_batch_release) = {0}, one RELEASED(qkv_batch_release) = {0};
-    double sum = 0;
-    cr_assert(qkv_batch_reserve(&batch, WINDOWS, 0, 11) && qkv_batch_reserve(&one, 1, 0, 4));
-    qkv_batch_clear(&batch);
-    for (int i = 0; i < WINDOWS; i++) {
-        qkv_batch_add_window(&batch, i, WINDOW[i]);
-        qkv_batch_clear(&one);
-        qkv_batch_add_window(&one, 0, WINDOW[i]);
-        sum += loss_of(model, &one);
-    }
-    cr_assert_eq(batch.target_input[4], QKV_END, "the input begins with the token before the window");
-    cr_assert_eq(batch.target_output[4], 6);
-    cr_assert_float_eq(loss_of(model, &batch), sum, 1e-12);
-}
-
 /* Two layers as in GPT-2, over packed windows: hidden states, loss and gradients are those of PyTorch's layers. */
 Test(decoder_only, a_gpt_computes_the_numbers_of_pytorch)
 {
@@ -195,28 +164,6 @@ Test(decoder_only, a_causal_prefix_is_the_beginning_of_a_text)
                   *b RELEASED(free_memory) = tiny_log_probabilities(text_model, &of_text);
         for (int i = 0; i < 5 * SIZE; i++)
             cr_assert_float_eq(a[i], b[4 * SIZE + i], 1e-12, "positions %d, number %d", positions, i);
-    }
-}
-
-/* The sum of the losses of pairs is the loss of their batch. */
-Test(decoder_only, a_batch_of_pairs_equals_single_pairs)
-{
-    static const int32_t WORDS[] = {3, 4, 5, 6, 3, 3, 5, 4, 6};
-    static const struct qkv_ids SOURCE[] = {{4, WORDS}, {1, WORDS + 4}, {6, WORDS + 3}},
-                                TARGET[] = {{2, WORDS + 5}, {5, WORDS + 1}, {1, WORDS}};
-    for (int i = 0; i < 4; i++) {
-        struct qkv_model_config config = prefix_config(i % 2 ? QKV_POSITION_ROTARY : QKV_POSITION_LEARNED);
-        config.decoder.prefix = QKV_PREFIX_BIDIRECTIONAL;
-        config.decoder.positions.restart = i / 2;
-        struct qkv_model *model RELEASED(free_model) = tiny_model(&config, SOURCE_SIZE, SIZE, QKV_FLOAT64, 5);
-        struct qkv_batch batch RELEASED(qkv_batch_release) = {0}, one RELEASED(qkv_batch_release) = {0};
-        double sum = 0;
-        for (int k = 0; k < 3; k++) {
-            cr_assert_eq(qkv_batch_make(&one, 1, SOURCE + k, TARGET + k, &error), QKV_OK);
-            sum += loss_of(model, &one);
-        }
-        cr_assert_eq(qkv_batch_make(&batch, 3, SOURCE, TARGET, &error), QKV_OK);
-        cr_assert_float_eq(loss_of(model, &batch), sum, 1e-12, "case %d", i);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Attention maps of a model, compared with the same attention built from composable ops. */
+/* Attention maps of a model, and attribution. That maps have the numbers of the model, tests/tools/explain_run.c tests. */
 #include "core/text.h"
 #include "data/corpus.h"
 #include "report/alignment_score.h"
@@ -16,7 +16,7 @@ struct subject {
 };
 
 /* Makes a float64 model of two encoder layers and one decoder layer, with dropout. */
-static struct subject make_subject(int64_t longest, int64_t window, enum qkv_attention_kernel kernel)
+static struct subject make_subject(int64_t longest)
 {
     struct subject subject = {0};
     struct qkv_config config;
@@ -31,8 +31,6 @@ static struct subject make_subject(int64_t longest, int64_t window, enum qkv_att
         stacks[i]->dropout = stacks[i]->attention.dropout = stacks[i]->embeddings.dropout = 0.5;
         stacks[i]->layer_norm = QKV_NORM_PRE;
         stacks[i]->positions.max_length = longest;
-        stacks[i]->attention.window = window;
-        stacks[i]->attention.kernel = kernel;
     }
     subject.model = qkv_model_new(&config.model, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, &error);
     cr_assert_not_null(subject.model, "%s", error.message);
@@ -92,88 +90,10 @@ static void expect_names(const char *const *names, int64_t count, const char *ex
     cr_expect_str_eq(joined, expected, "%s, but expected %s", joined, expected);
 }
 
-/* The weights of encoder layer 1 for one sentence, [H, T, T], from embeddings, norm, projections, scores and
- * softmax. */
-static void encoder_of_composable_ops(const struct qkv_model *model, const int32_t *ids, int64_t count,
-                                      double *weights)
-{
-    const struct qkv_parameters *p = &model->parameters;
-    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
-    qkv_graph_bind(graph, p, NULL, false);
-#define USE(name) qkv_graph_parameter(graph, qkv_parameters_find(p, "encoder." name))
-    double scale = model->config.encoder.embeddings.scale ? sqrt(WIDTH) : 1;
-    struct qkv_tensor *x = qkv_embedding(graph, USE("embeddings.table"), ids, count, scale);
-    struct qkv_tensor *positions = qkv_constant(graph, QKV_SHAPE(count, WIDTH));
-    double sinusoids[8 * WIDTH];
-    for (int64_t i = 0; i < count * WIDTH; i++)
-        sinusoids[i] = qkv_sinusoid(i / WIDTH, i % WIDTH, WIDTH, 10000);
-    qkv_tensor_write(positions, sinusoids);
-    x = qkv_layer_norm(graph, qkv_add(graph, x, positions), USE("1.self.norm.gain"), USE("1.self.norm.bias"),
-                       model->config.encoder.norm_epsilon);
-    struct qkv_tensor *query =
-        qkv_linear(graph, x, USE("1.self.query.weight"), USE("1.self.query.bias"), false);
-    struct qkv_tensor *key = qkv_linear(graph, x, USE("1.self.key.weight"), USE("1.self.key.bias"), false);
-    const int64_t start = 0;
-    const struct qkv_segments sentence = {1, &start, &count};
-    struct qkv_attention attention = {.rule = {.heads = HEADS, .scale = 1 / sqrt((double)WIDTH / HEADS)},
-                                      .queries = sentence,
-                                      .keys = sentence};
-    struct qkv_tensor *result =
-        qkv_attention_weights(graph, qkv_attention_scores(graph, query, key, attention), NULL, attention);
-    expect_done(qkv_graph_check(graph, &error));
-    qkv_forward(graph);
-    qkv_tensor_read(result, weights);
-}
-
-Test(collect, weights_equal_those_of_composable_ops)
-{
-    struct qkv_attention_report reports[3];
-    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
-    collect(&subject, PAIRS, reports);
-    for (int64_t s = 0; s < 3; s++) {
-        int32_t ids[8];
-        double expected[HEADS * 8 * 8];
-        int64_t count = PAIRS[s].source.length + 1;
-        memcpy(ids, SOURCE_IDS, sizeof SOURCE_IDS);
-        ids[count - 1] = QKV_END;
-        encoder_of_composable_ops(subject.model, ids, count, expected);
-        for (int head = 1; head <= HEADS; head++) {
-            const struct qkv_attention_map *map = find(&reports[s], QKV_ATTENTION_ENCODER, 1, head);
-            cr_assert(map->rows == count && map->columns == count);
-            for (int64_t i = 0; i < count * count; i++)
-                cr_expect_float_eq(map->weights[i], expected[(head - 1) * count * count + i], 1e-14);
-        }
-    }
-}
-
-/* The report computes weights that flash attention does not store, and the zeros outside of a window. */
-Test(collect, maps_do_not_depend_on_the_kernel)
-{
-    struct qkv_attention_report reports[2][3];
-    struct subject subjects[2];
-    for (int flash = 0; flash < 2; flash++) {
-        subjects[flash] = make_subject(20, 1, flash ? QKV_KERNEL_FLASH : QKV_KERNEL_EXACT);
-        collect(&subjects[flash], PAIRS, reports[flash]);
-    }
-    for (int64_t s = 0; s < 3; s++)
-        for (int64_t m = 0; m < reports[0][s].map_count; m++) {
-            const struct qkv_attention_map *exact = &reports[0][s].maps[m], *flash = &reports[1][s].maps[m];
-            cr_assert(is_near(exact, flash), "pair %d, map %d", (int)s, (int)m);
-            for (int64_t i = 0; i < exact->rows * exact->columns; i++) {
-                int64_t distance = i % exact->columns - i / exact->columns;
-                bool hidden = exact->kind != QKV_ATTENTION_CROSS && (distance > 1 || distance < -1);
-                if (exact->kind == QKV_ATTENTION_DECODER) hidden = hidden || distance > 0;
-                cr_expect_eq(exact->weights[i] > 0, !hidden);
-                cr_expect_eq(flash->weights[i] > 0, !hidden);
-            }
-        }
-    for (int flash = 0; flash < 2; flash++) release_subject(&subjects[flash]);
-}
-
 Test(collect, reports_hold_every_head_and_name_their_tokens)
 {
     struct qkv_attention_report reports[3];
-    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20);
     collect(&subject, PAIRS, reports);
     for (int s = 0; s < 3; s++) {
         cr_assert_eq(reports[s].map_count, 2 * HEADS + HEADS + HEADS);
@@ -209,7 +129,7 @@ Test(collect, reports_hold_every_head_and_name_their_tokens)
 Test(collect, each_pass_is_independent)
 {
     struct qkv_attention_report together[3], alone;
-    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20);
     struct qkv_attention_collector *second RELEASED(free_attention_collector) =
         qkv_attention_collector_new(subject.model, &error);
     const unsigned cross = 1u << QKV_ATTENTION_CROSS;
@@ -227,7 +147,7 @@ Test(collect, each_pass_is_independent)
 Test(collect, refuses_sentences_longer_than_the_positions)
 {
     struct qkv_attention_report reports[3];
-    struct subject subject RELEASED(release_subject) = make_subject(3, 0, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(3);
     expect_refusal(qkv_attention_collect(subject.collector, 2, PAIRS + 1, 0, reports, &error),
                    "the source sentence has 4 tokens, but the model has positions for 2");
     expect_refusal(qkv_attention_collect(subject.collector, 1, PAIRS, 0, reports, &error),
@@ -242,7 +162,7 @@ Test(collect, refuses_sentences_longer_than_the_positions)
 Test(collect, refuses_no_pairs_and_kinds_that_do_not_exist)
 {
     struct qkv_attention_report report;
-    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20);
     for (int count = -1; count < 1; count++) {
         expect_refusal(qkv_attention_collect(subject.collector, count, PAIRS, 0, &report, &error),
                        format("attention maps of %d sentence pairs: there must be at least one", count));
@@ -258,8 +178,8 @@ Test(collect, refuses_no_pairs_and_kinds_that_do_not_exist)
 Test(collect, masked_tokens_of_one_pair)
 {
     static const bool MASKED[] = {false, true, false, false, true};
-    struct subject subject RELEASED(release_subject) = make_subject(8, 0, QKV_KERNEL_AUTO),
-                           other RELEASED(release_subject) = make_subject(8, 0, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(8),
+                           other RELEASED(release_subject) = make_subject(8);
     struct qkv_attention_pair pairs[3];
     struct qkv_attention_report reports[3], unmasked[3];
     memcpy(pairs, PAIRS, sizeof pairs);
@@ -326,7 +246,7 @@ Test(attribution, gradient_times_input_is_a_difference_quotient)
 {
     const double step = 1e-6;
     struct qkv_attention_report report;
-    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20);
     for (int side = 0; side < 2; side++) {
         const char *stack = side ? "encoder" : "decoder";
         for (int c = 0; c < (side ? S : T); c++) {
@@ -353,7 +273,7 @@ Test(attribution, integrated_gradients_are_complete)
 {
     double with[T], without[T], sum[T] = {0};
     struct qkv_attention_report report;
-    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20);
     struct qkv_parameters *parameters = &subject.model->parameters;
     log_probabilities(&subject, &WITH_PROBABILITIES, with);
     attribute(&subject, QKV_ATTRIBUTION_INTEGRATED, QKV_ATTENTION_CROSS, &report);
@@ -377,7 +297,7 @@ Test(attribution, integrated_gradients_are_complete)
 Test(attribution, erasure_is_the_fall_without_the_token)
 {
     struct qkv_attention_report report;
-    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20);
     for (int side = 0; side < 2; side++)
         for (int c = !side; c < (side ? S : T); c++) { /* <s> stays */
             double with[T], without[T], column[T];
@@ -421,7 +341,7 @@ Test(attribution, rollout_and_flow_of_maps_made_by_hand)
 
 Test(attribution, each_method_fills_rows_that_sum_to_1)
 {
-    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20);
     for (int m = QKV_ATTRIBUTION_ROLLOUT; m < QKV_ATTRIBUTION_METHODS; m++) {
         const struct qkv_attribution_options options = {.method = (enum qkv_attribution_method)m};
         const bool nats =
@@ -469,7 +389,7 @@ Test(attribution, the_lens_ends_in_the_prediction)
     struct qkv_attention_pair pair = WITH_PROBABILITIES;
     struct qkv_attention_report report;
     struct qkv_explanation lens;
-    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20);
     for (int i = 0; i < 3; i++) qkv_types_add(&types, WORDS[i], 9 - i);
     expect_done(qkv_vocabulary_build(&vocabulary, 1, texts, 0, 1, &error));
     pair.vocabulary = &vocabulary;
@@ -508,7 +428,7 @@ Test(attribution, patching_all_of_a_state_gives_the_other_prediction)
     struct qkv_attention_report report;
     struct qkv_explanation patched;
     double before[T], after[T];
-    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20);
     other.source.ids = OTHER_IDS;
     log_probabilities(&subject, &WITH_PROBABILITIES, before);
     log_probabilities(&subject, &other, after);
@@ -541,7 +461,7 @@ Test(attribution, zeroing_the_value_of_an_unseen_token_changes_nothing)
     struct qkv_attention_pair masked = WITH_PROBABILITIES;
     struct qkv_attention_report report;
     const struct qkv_attribution_options options = {.method = QKV_ATTRIBUTION_ZEROING};
-    struct subject subject RELEASED(release_subject) = make_subject(20, 0, QKV_KERNEL_AUTO);
+    struct subject subject RELEASED(release_subject) = make_subject(20);
     masked.source_masked = MASK;
     expect_done(qkv_attribute(subject.collector, &masked, &options, &report, &error));
     const double *weights = find(&report, QKV_ATTENTION_CROSS, 0, 0)->weights;

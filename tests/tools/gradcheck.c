@@ -234,8 +234,7 @@ Test(gradcheck, a_run_is_checked_with_its_trained_values)
          "qkv: --checkpoint is for a RUN, but c.yaml is not a run folder"},
     };
     run_ok("mkdir none");
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        cr_expect(fails(run("qkv gradcheck %s", cases[i][0]), 2, cases[i][1]), "%s", cases[i][0]);
+    EXPECT_FAILURES("qkv gradcheck", cases);
 }
 
 /* Each in one line. */

@@ -489,8 +489,6 @@ Test(page_steps, scenes_say_what_is_wrong_and_write_nothing)
         {"--sentence a", "qkv: --sentence is for runs: give a run folder"},
         {"bad.yaml --snapshots 2", "qkv: --snapshots is for runs, but bad.yaml is not a run folder"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cr_expect(fails(run("qkv page %s", cases[i][0]), 2, cases[i][1]), "%s", cases[i][0]);
-    }
+    EXPECT_FAILURES("qkv page", cases);
     cr_expect_eq(run("ls page.html").exit_code, 2);
 }

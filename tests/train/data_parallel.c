@@ -6,14 +6,13 @@
 
 enum { FEATURES = 3, EXAMPLES = 29, LAST_PART = QKV_LOSS_PARTS - 1, LAST_SUM = QKV_FURTHER_SUMS - 1 };
 
-/* The sum over examples of (w x - y)^2, with dropout of x. */
+/* The sum over examples of (w x - y)^2. */
 struct regression {
     struct qkv_parameters parameters;
     const struct qkv_parameter *weight; /* [FEATURES, 1] */
     float x[EXAMPLES * FEATURES], y[EXAMPLES];
-    int examples;   /* 0 .. EXAMPLES */
-    double dropout; /* rate */
-    int failing;    /* a shard that cannot be built; -1: none */
+    int examples; /* 0 .. EXAMPLES */
+    int failing;  /* a shard that cannot be built; -1: none */
     int first[EXAMPLES], count[EXAMPLES];
 };
 
@@ -34,8 +33,7 @@ static struct qkv_tensor *build(void *context, struct qkv_shard *shard)
     struct qkv_tensor *x = qkv_wrap(graph, QKV_SHAPE(rows, FEATURES), r->x + first * FEATURES);
     struct qkv_tensor *y = qkv_wrap(graph, QKV_SHAPE(rows, 1), r->y + first);
     struct qkv_tensor *weight = qkv_graph_parameter(graph, r->weight);
-    struct qkv_tensor *difference =
-        qkv_subtract(graph, qkv_matmul(graph, qkv_dropout(graph, x, r->dropout), weight, false, false), y);
+    struct qkv_tensor *difference = qkv_subtract(graph, qkv_matmul(graph, x, weight, false, false), y);
     struct qkv_tensor *sum = qkv_sum(graph, qkv_multiply(graph, difference, difference), QKV_ALL);
     shard->part[LAST_PART] = sum;
     return sum;
@@ -160,43 +158,6 @@ Test(data_parallel, sums_the_gradients_of_all_shards)
             cr_expect_float_eq(found[f], expected[f], 1e-5 * fabs(expected[f]), "%d shards: %g, not %g",
                                shards, found[f], expected[f]);
         regression_free(r);
-    }
-}
-
-/* Two steps with dropout, of which the second accumulates; gradients in `found`. */
-static double two_steps(int threads, int examples, enum qkv_gradient_memory memory, double found[FEATURES])
-{
-    struct regression *r = regression_new();
-    struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(threads, NULL);
-    const struct qkv_shard_loss loss = loss_of(r);
-    r->examples = examples;
-    r->dropout = 0.3;
-    struct qkv_data_parallel *parallel RELEASED(free_data_parallel) =
-        qkv_data_parallel_new(&r->parameters, workers, 7, memory, NULL);
-    cr_assert_not_null(parallel);
-    struct qkv_shard_sums sums, second;
-    const struct qkv_random random = {.seed = 3, .step = 1}, other = {.seed = 3, .step = 2};
-    cr_assert_eq(qkv_data_parallel_step(parallel, &loss, &random, false, &sums, NULL), QKV_OK);
-    cr_assert_eq(qkv_data_parallel_step(parallel, &loss, &other, true, &second, NULL), QKV_OK);
-    cr_expect_neq(sums.loss, second.loss, "other masks");
-    cr_expect_eq(second.items, examples);
-    gradients_of(parallel, found);
-    regression_free(r);
-    return sums.loss;
-}
-
-Test(data_parallel, has_the_same_bits_for_any_number_of_threads_and_any_memory)
-{
-    const int EXAMPLE_COUNTS[] = {EXAMPLES, 4}; /* with 4, some of the 7 shards are empty */
-    for (int i = 0; i < 2; i++) {
-        double alone[FEATURES], team[FEATURES];
-        double loss = two_steps(1, EXAMPLE_COUNTS[i], QKV_GRADIENTS_SEPARATE, alone);
-        for (int threads = 1; threads <= 5; threads += 2)
-            for (int memory = QKV_GRADIENTS_SEPARATE; memory <= QKV_GRADIENTS_PAIRED; memory++) {
-                cr_expect_eq(two_steps(threads, EXAMPLE_COUNTS[i], (enum qkv_gradient_memory)memory, team),
-                             loss);
-                cr_expect_arr_eq(alone, team, sizeof alone, "%d threads", threads);
-            }
     }
 }
 

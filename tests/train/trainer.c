@@ -271,15 +271,3 @@ Test(trainer, rates_follow_validations_and_epochs)
                            0.02 * pow(0.5, (double)((u - 1) / 8)), 1e-12, "update %lld", (long long)u);
     }
 }
-
-Test(trainer, training_lowers_the_loss)
-{
-    const char *run = training_of("learns", "updates=400 validation_freq=50 logging_freq=10", NULL);
-    double first = training_metric(run, "train", 10, "loss"),
-           last = training_metric(run, "train", 400, "loss");
-    cr_expect_lt(last, 0.8 * first, "%g, then %g", first, last);
-    cr_expect_lt(training_metric(run, "validation", 400, "loss"),
-                 training_metric(run, "validation", 50, "loss"));
-    double loss = training_metric(run, "validation", 400, "loss");
-    cr_expect_float_eq(training_metric(run, "validation", 400, "perplexity"), exp(loss), 1e-9 * exp(loss));
-}
