@@ -10,8 +10,10 @@ static void opened(void)
     browser_open_run("-s training.snapshots=3", "--lesson --sentence 'a b c' --pairs dev.tsv",
                      "s=a+b+c&beam=3&silent=encoder-1-1&silent-words=2&steps=1");
     wait_until("state.walk && isSettled()");
-    run_script("element('train').open = true");
-    wait_until("training.view");
+    run_script("element('train').open = element('rests').open = true");
+    wait_until("training.view && state.rests?.falls");
+    run_script("askRest(0, 'c b a')");
+    wait_until("isSettled() && state.rests.patch?.tables");
 }
 
 static const int widths[] = {390, 1024, 1366, 1920};
@@ -20,6 +22,8 @@ static const int widths[] = {390, 1024, 1366, 1920};
 PageTest(page_accessible, fits_the_window)
 {
     opened();
+    run_script("document.querySelectorAll('.heat th').forEach(name => { name.textContent = "
+               "'zeppelinszeppelins'; })");
     for (int i = 0; i < 4; i++) {
         resize(widths[i]);
         cr_expect_leq((int)number_of("document.documentElement.scrollWidth"), widths[i]);
@@ -109,7 +113,7 @@ PageTest(page_accessible, keys_tab_goes_through_the_page_in_order)
 {
     open_keys("s=a+b&head=cross-1-1");
     const char *stops = "";
-    for (int i = 0; i < 47; i++) {
+    for (int i = 0; i < 48; i++) {
         press("Tab");
         EXPECT_TRUE("document.activeElement.matches(':focus-visible')");
         stops = format("%s%s%s", stops, i ? ", " : "", value_of("focused()"));
@@ -121,7 +125,8 @@ PageTest(page_accessible, keys_tab_goes_through_the_page_in_order)
                "temperature, summary of heads, order, silence-all-cross, head-cross-1-1, "
                "silence-all-decoder, silence-all-encoder, summary of effects, button of effects-rows, "
                "button of effects-rows, button of effects-rows, button of effects-rows, "
-               "button of effects-rows, button of effects-rows, summary of whole, part-encoder-embeddings, "
+               "button of effects-rows, button of effects-rows, summary of rests, summary of whole, "
+               "part-encoder-embeddings, "
                "summary of steps, summary of train, "
                "train-task, train-seed, train-rate, train-go, train-again, train-pairs, train-sentence");
 }

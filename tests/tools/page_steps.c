@@ -247,6 +247,118 @@ PageTest(page_steps, the_whole_model_leads_to_its_parts)
     }
 }
 
+/* ---- what a word rests on ---- */
+
+/* The greatest difference between a list of the page, from `first` on, and a row of a map of `qkv attribute`. */
+static double difference(const char *list, int first, const cJSON *row)
+{
+    double greatest = 0;
+    for (int i = 0; i < json_size(row, ""); i++)
+        greatest = fmax(greatest,
+                        fabs(number_of("%s[%d]", list, first + i) - cJSON_GetArrayItem(row, i)->valuedouble));
+    return greatest;
+}
+
+static void wait_for_rest(void)
+{
+    wait_until("isSettled() && (state.rests?.falls || state.rests?.error)");
+}
+
+/* Asks about a word, and expects the numbers of `qkv attribute`: those of erasure, and beside them the mean attention. */
+static void expect_rest(int word)
+{
+    static const char shown[] = "partsOfRest()[%d].words.map(({ weight }) => weight)";
+    const cJSON *erasure = json_by("qkv attribute run 'c a b' -q -f json"),
+                *attention = json_by("qkv attribute run 'c a b' -q -f json --method attention");
+    run_script("change({ rests: null })");
+    click("rests-word-%d", word);
+    wait_for_rest();
+    int sources = json_size(erasure, "source");
+    for (int side = 0; side < 2; side++) {
+        const char *row = format("maps.%d.weights.%d", side, word);
+        cr_expect_lt(difference("state.rests.falls", side * sources, json_at(erasure, row)), TOLERANCE);
+        row = format("maps.%d.weights.%d", !side, word); /* the decoder comes first */
+        cr_expect_lt(difference(format(shown, side), 0, json_at(attention, row)), TOLERANCE);
+    }
+}
+
+/* Patches from a sentence, by the keyboard. */
+static void patch_from(const char *sentence)
+{
+    run_script("element('rests-other').value = '', element('rests-other').focus()");
+    type_text(sentence);
+    press("Enter");
+    wait_until("isSettled() && state.askedWord[1] === '%s' && state.rests.patch", sentence);
+}
+
+PageTest(page_steps, rests_are_those_of_attribute)
+{
+    skip_without_browser();
+    enter(learned_run("rests"));
+    browser_open("run --numbers float32 --sentence 'c a b'", "");
+    click("target-word-1");
+    EXPECT_VALUE("state.askedWord", "null"); /* a closed section computes nothing */
+    run_script("element('rests').open = true");
+    wait_for_rest();
+    EXPECT_VALUE("state.rests.step", "1");
+    for (int word = 0; word < 4; word++) expect_rest(word);
+    click("target-word-1"); /* as the words of the section do */
+    wait_until("isSettled() && state.rests?.step === 1");
+    EXPECT_TRUE("(({ word, fall }) => element('rests-say').textContent.includes(`“${word}”: without it, its "
+                "log-probability falls by ${fall.toFixed(2)} nats`))(partsOfRest().flatMap(({ words }) => "
+                "words).reduce((most, word) => (word.fall > most.fall ? word : most)))");
+    EXPECT_TRUE("[...element('rests-falls').querySelectorAll('td:nth-child(2)')].map(cell => "
+                "Number(cell.textContent.replace('−', '-'))).every((shown, i) => Math.abs(shown - "
+                "state.rests.falls[i]) < 0.0051)");
+    /* The suggestion has another word in place of one. */
+    EXPECT_VALUE(
+        "(words => words.length + ' ' + words.filter((word, i) => word !== 'c a b'.split(' ')[i]).length)"
+        "(element('rests-other').value.split(' '))",
+        "3 1");
+    click("rests-patch");
+    wait_until("isSettled() && state.rests.patch?.tables.length === 5");
+    patch_from("b a b");
+    const cJSON *patched = json_by("qkv attribute run 'c a b' -q -f json --patch-from 'b a b' --word 2");
+    EXPECT_VALUE("state.rests.patch.tables.length", format("%d", json_size(patched, "walks.0.steps")));
+    for (int i = 0; i < 5; i++) {
+        const char *step = format("walks.0.steps.%d", i), *name = json_text(patched, format("%s.name", step));
+        const cJSON *values = json_at(patched, format("%s.values", step));
+        EXPECT_VALUE(format("state.rests.patch.tables[%d].name", i), name);
+        for (int row = 0; row < json_size(values, ""); row++)
+            cr_expect_lt(difference(format("state.rests.patch.tables[%d].values", i),
+                                    row * json_size(values, "0"), json_at(values, format("%d", row))),
+                         TOLERANCE);
+    }
+    EXPECT_TEXT("rests-about", json_text(patched, "about"));
+    EXPECT_TRUE(
+        "state.rests.patch.tables.every(({ name, values }) => [...at(`heat-${name}`).querySelectorAll("
+        "'tbody td')].every((cell, i) => cell.textContent === shortText(values[i])))");
+    patch_from("zebra a b");
+    cr_expect(shows(text_of("rests-about"), "is not in the vocabulary"));
+    patch_from("c");
+    cr_expect(shows(text_of("rests-about"), "the other sentence has 1 tokens, but the sentence has 3"));
+    EXPECT_VALUE("count('.heat') + element('message').textContent", "0");
+    /* While one types, nothing of this is computed. */
+    run_script("element('source').focus()");
+    press("End");
+    type_text(" c c");
+    wait_until("isSettled() && state.view.source_tokens.length === 6");
+    EXPECT_VALUE("String(state.rests) + state.askedWord", "nullnull");
+    EXPECT_TEXT("rests-say", "Click one of these words.");
+}
+
+PageTest(page_steps, rests_refuse_a_recurrent_decoder)
+{
+    skip_without_browser();
+    enter(tiny_task("recurrent"));
+    train_recurrent("run", "", "", 2);
+    browser_open("run --sentence 'a b'", "");
+    run_script("element('rests').open = true");
+    wait_for_rest();
+    cr_expect(shows(text_of("rests-say"), "choose attention or norms"));
+    EXPECT_TRUE("element('rests-found').hidden && !element('message').textContent");
+}
+
 /* ---- the lesson ---- */
 
 static void open_lesson(const char *fragment)
@@ -398,6 +510,7 @@ PageTest(page_steps, scenes_are_all_in_the_page_with_the_numbers_of_explain)
 {
     enter(scratch("scenes"));
     browser_open("", "");
+    cr_expect_leq(atoi(run_ok("wc -c <page.html")), 600000);
     int count = (int)number_of("scenes.length");
     cr_expect_str_eq(run_ok("ls '%s'/configs/seeds/*.yaml | wc -l", QKV_SOURCE_DIR), format("%d\n", count));
     for (int i = 0; i < count; i++) {

@@ -14,6 +14,7 @@ foreach(link IN LISTS links)
     string(REPLACE " src=\"${name}\"></script>" ">" opening "${link}")
     file(READ ${FROM}/${name} text)
     string(REGEX REPLACE "\n *//[^\n]*" "" text "${text}") # lines that are comments
+    string(REGEX REPLACE "\n[ \n]+" "\n" text "${text}") # indentation and empty lines: no text of a script has any
     string(REPLACE "${link}" "${opening}\n${text}</script>" html "${html}")
 endforeach()
 file(WRITE ${TO} "${html}")

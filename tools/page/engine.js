@@ -1,6 +1,6 @@
 // The worker: runs the engine, a WebAssembly module, so that the page never waits for it. Everything here moves bytes; all numbers are
 // computed by the engine. Messages in: {engine, model, snapshots, holdsScenes} once, then what the page asks for. Messages out: {ready},
-// then {sequence, view, walk}, a view and a walk only when they have changed, or {sequence, error}. A second worker trains
+// then {sequence, view, walk, rest}, a view, a walk and a rest only when they have changed, or {sequence, error}. A second worker trains
 // a model of its own: see train.
 'use strict';
 
@@ -8,6 +8,7 @@ let compiled, modelBytes, holdsScenes, engine; // modelBytes: a packed run, or p
 let snapshots = [];     // parameters of some updates: packed, in base64, until they are asked for
 let shown = null;       // the request whose view was sent last, as a text
 let walked = null;      // the layer whose walk was sent last, as a text
+let rested = null;      // what was asked about a word of that view, as a text
 let moment = 'learned'; // whose parameters the engine uses: 'random', 'learned' or the number of a snapshot
 
 async function unpack(base64) {
@@ -86,7 +87,7 @@ async function open() {
     errorText = '';
     engine = (await WebAssembly.instantiate(compiled, imports)).exports;
     engine._initialize();
-    shown = walked = null;
+    shown = walked = rested = null;
     moment = 'learned';
     if (modelBytes) call(holdsScenes ? 'page_open_scenes' : 'page_open_model', [modelBytes]);
 }
@@ -150,10 +151,10 @@ async function viewOf(asked) {
 }
 
 // What a request asks for beyond what was sent last, or all of it if the page has dropped that (isAgain).
-async function answerTo({ sequence, walk, isAgain, ...asked }) {
+async function answerTo({ sequence, walk, rest, isAgain, ...asked }) {
     const answer = { sequence }, key = JSON.stringify(asked);
     if (isAgain || key !== shown) {
-        shown = walked = null;
+        shown = walked = rested = null;
         answer.view = await viewOf(asked);
         shown = key;
     }
@@ -162,7 +163,21 @@ async function answerTo({ sequence, walk, isAgain, ...asked }) {
         answer.walk = holdsScenes ? answer.view : call('page_walk', [], ...walk);
         walked = String(walk);
     }
+    if (rest && rested !== String(rest)) {
+        answer.rest = restOf(rest);
+        rested = String(rest);
+    }
     return answer;
+}
+
+// What the word of a step rests on; with another sentence, what patching from it changes. The page shows a refusal in its place.
+function restOf([step, other]) {
+    try {
+        return other ? call('page_patch', [other], step) : call('page_erase', [], step);
+    } catch (error) {
+        if (error instanceof Refused) return { error: error.message };
+        throw error;
+    }
 }
 
 // ---- training ----

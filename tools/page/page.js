@@ -2,6 +2,7 @@
 // answer that is no longer asked for is dropped.
 'use strict';
 
+let askedView = null; // as a text
 let worker = null, sequence = 0, answered = 0, waiting = null;
 let underWay = true; // until the engine is ready
 const engineData = element('engine-data').textContent; // also for the worker of the training
@@ -24,11 +25,13 @@ function startWorker(receive, failed, data) {
     return started;
 }
 
-// Asks for what the state says.
+// Asks for what the state says. What a word rests on belongs to one view.
 function ask() {
     const { scene, seed, source, own, beam, choice, length, temperature, isHeld, isBeside } = state;
-    waiting = { scene, seed, hasSource, source, own, beam, choice, length, temperature, isHeld, isBeside, silent: silentHeads(), silentWords: silentWords(),
-        moment: engineMoment(), walk: wantedWalk(), sequence: ++sequence };
+    const view = { scene, seed, hasSource, source, own, beam, choice, length, temperature, isHeld, isBeside, silent: silentHeads(), silentWords: silentWords(), moment: engineMoment() };
+    if (JSON.stringify(view) !== askedView) change({ askedWord: null, rests: null });
+    askedView = JSON.stringify(view);
+    waiting = { ...view, walk: wantedWalk(), rest: state.askedWord, sequence: ++sequence };
     document.body.classList.add('waiting');
     sendNext();
 }
@@ -50,6 +53,7 @@ function receive(answer) {
         showMessage(answer.error ?? '');
         if (answer.view) showView({ ...readView(answer.view), beside: answer.view.beside && readView(answer.view.beside) });
         if (answer.walk) change({ walk: readWalk(answer.walk) });
+        if (answer.rest) change({ rests: readRest(answer.rest) });
     } else if (waiting) waiting.isAgain = true; // the answer is dropped, so the engine may not rely on it
     sendNext();
 }

@@ -32,6 +32,8 @@ const state = {
     isWalking: false, // the steps through the selected head's layer are shown
     walk: null,       // these steps: see readWalk
     number: null,     // {name of a step, row, column, isOfMap}: the number whose sum is shown; isOfMap: chosen in the large map
+    askedWord: null,  // [step, other sentence]: the word that was clicked while its panel was open (rests.js); '': not patched
+    rests: null,      // {step, falls, suggestion, patch}: what it rests on, or {error}
     terms: null,      // {of: number, value, sum, terms: [name, x, y, value]}: that sum
 };
 

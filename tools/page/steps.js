@@ -426,6 +426,11 @@ function seenColumns({ columns }, row) {
     return Array.from({ length: columns }, (_, column) => column).filter(column => !isHidden(weights[row * columns + column]));
 }
 
+function makeTermList(label, rows) {
+    return make('div', { className: 'term-list', tabIndex: rows.length > 8 ? 0 : -1, role: 'group', 'aria-label': label },
+        make('table', {}, make('tbody', {}, ...rows)));
+}
+
 function sumTitle(step, { of: { row, column }, value, sum, terms }, own) {
     const name = placeText(step, row, column);
     if (!terms.length) return step.rule ? `${name}: ${numberText(value)}` : `${name}: ${numberText(value)} is no sum of earlier numbers.`;
@@ -468,6 +473,5 @@ function showTerms() {
         (isOfMap ? cells[row][column] : element('step-list').querySelector(`[data-test="cells-${step.name}"]`)).focus({ preventScroll: true });
     });
     box.replaceChildren(close, make('p', { textContent: sumTitle(step, state.terms, own), 'data-test': 'terms-title' }), make('p', { className: 'formula', textContent: step.formula }),
-        make('div', { className: 'term-list', tabIndex: rows.length > 8 ? 0 : -1, role: 'group', 'aria-label': 'terms of the sum' },
-            make('table', {}, make('tbody', {}, ...rows))));
+        makeTermList('terms of the sum', rows));
 }

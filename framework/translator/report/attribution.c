@@ -22,20 +22,6 @@ const struct qkv_attribution_method_info *qkv_attribution_method_info(enum qkv_a
     return (unsigned)method < QKV_ATTRIBUTION_METHODS ? &METHODS[method] : NULL;
 }
 
-/* ---- erasure ---- */
-
-static enum qkv_status erasure(struct attribution *a)
-{
-    double *without = qkv_arena_array(a->arena, a->columns * a->steps, sizeof *without);
-    bool *hidden = qkv_arena_zeros(a->arena, a->columns * a->columns, sizeof *hidden);
-    if (!without || !hidden) return qkv_no_memory(a->error);
-    for (int64_t c = 0; c < a->columns; c++) hidden[c * a->columns + c] = true;
-    if (qkv_copies_without(a, a->columns, hidden, without)) return QKV_INVALID;
-    for (int64_t i = 0; i < a->columns * a->steps; i++)
-        a->result[i % a->steps * a->columns + i / a->steps] = a->log_probability[i % a->steps] - without[i];
-    return QKV_OK;
-}
-
 /* ---- gradients ---- */
 
 /* Moves all embeddings of each copy to its point. */
@@ -472,7 +458,7 @@ enum qkv_status qkv_attribute(struct qkv_attention_collector *collector,
     if (!mixes && qkv_copies_predict(&a)) return QKV_INVALID;
     if (mixes ? mix(&a)
         : method == QKV_ATTRIBUTION_ERASURE
-            ? erasure(&a)
+            ? qkv_copies_erase(&a)
             : with_gradients(&a, method == QKV_ATTRIBUTION_GRADIENT ? gradient : integrate))
         return QKV_INVALID;
     return make_maps(&a);

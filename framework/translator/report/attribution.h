@@ -67,6 +67,9 @@ void qkv_copies_move(const struct attribution *a, const struct qkv_part *part, i
  * and in their own rows <unk> is read. */
 enum qkv_status qkv_copies_without(struct attribution *a, int64_t count, const bool *hidden, double *result);
 
+/* Erasure, after qkv_copies_predict: sets a->result to what each token adds to the log-probability of each prediction. */
+enum qkv_status qkv_copies_erase(struct attribution *a);
+
 /* ---- states of layers (states.c) ---- */
 
 /* The logit lens (nostalgebraist 2020): what the output layer, and the norm before it, make of the state after each layer of the

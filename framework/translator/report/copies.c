@@ -154,3 +154,15 @@ enum qkv_status qkv_copies_without(struct attribution *a, int64_t count, const b
     a->change = NULL;
     return status;
 }
+
+enum qkv_status qkv_copies_erase(struct attribution *a)
+{
+    double *without = qkv_arena_array(a->arena, a->columns * a->steps, sizeof *without);
+    bool *hidden = qkv_arena_zeros(a->arena, a->columns * a->columns, sizeof *hidden);
+    if (!without || !hidden) return qkv_no_memory(a->error);
+    for (int64_t c = 0; c < a->columns; c++) hidden[c * a->columns + c] = true;
+    if (qkv_copies_without(a, a->columns, hidden, without)) return QKV_INVALID;
+    for (int64_t i = 0; i < a->columns * a->steps; i++)
+        a->result[i % a->steps * a->columns + i / a->steps] = a->log_probability[i % a->steps] - without[i];
+    return QKV_OK;
+}

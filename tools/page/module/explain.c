@@ -2,7 +2,11 @@
  * (explain/explain.h) as results. */
 #include "page/module/module.h"
 
+#include "core/memory.h"
 #include "explain/scene.h"
+#include "models/network.h"
+#include "qkv/layers.h"
+#include "report/attribution.h"
 #include "report/explanation.h"
 
 #include <math.h>
@@ -103,6 +107,98 @@ int EXPORT(page_walk)(int kind, int layer)
                           &page_error))
         return QKV_INVALID;
     give_steps();
+    return QKV_OK;
+}
+
+/* ---- what a word rests on: erasure, and patching ---- */
+
+static struct qkv_sentence other; /* that is patched from */
+
+static enum qkv_status read_other(const char *text)
+{
+    const struct qkv_run *run = &page_translation.run;
+    return qkv_user_sentence_encode(&other, run, !run->sides.has_source, "the other sentence", text,
+                                    &page_error);
+}
+
+/* The token whose embedding is most like that of `id`, by the cosine. */
+static int32_t most_alike(const struct qkv_parameter *table, int32_t id)
+{
+    const struct qkv_parameters *parameters = &page_translation.run.model->parameters;
+    const int64_t width = table->shape.size[1];
+    double greatest = -INFINITY;
+    int32_t best = id;
+    for (int32_t token = QKV_END + 1; token < table->shape.size[0]; token++) {
+        double product = 0, square = 0;
+        for (int64_t d = 0; d < width; d++) {
+            double value = qkv_parameter_get(parameters, table, token * width + d);
+            product += value * qkv_parameter_get(parameters, table, id * width + d);
+            square += value * value;
+        }
+        if (token == id || !(product / sqrt(square) > greatest)) continue;
+        greatest = product / sqrt(square);
+        best = token;
+    }
+    return best;
+}
+
+/* A sentence to patch from: that of the view, with another word in place of the one whose erasure changes the step most. None, if
+ * it would not be read as these tokens. */
+static void suggest(const struct attribution *a, int64_t step)
+{
+    const struct qkv_run *run = &page_translation.run;
+    const bool is_target = !run->sides.has_source;
+    const struct qkv_ids ids = is_target ? a->pair->target : a->pair->source;
+    const double *falls = a->result + step * a->columns + is_target; /* before the target stands <s> */
+    int64_t most = 0, words = is_target && step < ids.length ? step : ids.length;
+    if (!words) return;
+    for (int64_t i = 1; i < words; i++) most = falls[i] > falls[most] ? i : most;
+    int32_t *changed = memcpy(page_sure(qkv_arena_array(a->arena, ids.length, sizeof *changed)), ids.ids,
+                              (size_t)ids.length * sizeof *changed);
+    changed[most] = most_alike(
+        qkv_model_inputs(run->model, is_target ? QKV_STACK_DECODER : QKV_STACK_ENCODER).embedding->table,
+        changed[most]);
+    const char **tokens = page_sure(
+        qkv_vocabulary_tokens(is_target ? &run->target : &run->source, ids.length, changed, a->arena));
+    const char *text = page_sure(qkv_detokenize(is_target ? &run->config.data.trg : &run->config.data.src,
+                                                ids.length, tokens, a->arena));
+    if (!read_other(text) && other.tokens.count == ids.length &&
+        !memcmp(other.ids, changed, (size_t)ids.length * sizeof *changed))
+        page_texts("suggestion", 1, &text);
+}
+
+/* By how much the log-probability of the word of a step falls without each word of the source, and of the target before it. */
+int EXPORT(page_erase)(int step)
+{
+    struct qkv_attention_report report;
+    struct attribution a = {.collector = page_translation.collector,
+                            .pair = &page_translation.pair,
+                            .report = &report,
+                            .error = &page_error};
+    if (qkv_copies_begin(&a, 0) || qkv_copies_predict(&a)) return QKV_INVALID;
+    a.result = page_sure(qkv_arena_array(a.arena, a.steps * a.columns, sizeof *a.result));
+    if (qkv_copies_erase(&a)) return QKV_INVALID;
+    memcpy(page_doubles("falls", a.columns), a.result + step * a.columns, (size_t)a.columns * sizeof(double));
+    suggest(&a, step);
+    return QKV_OK;
+}
+
+/* How the probability of the word of a step changes when parts of the pass are those of the sentence in the block. */
+int EXPORT(page_patch)(size_t size, int step)
+{
+    const struct page_translation *t = &page_translation;
+    struct qkv_attention_report report;
+    struct qkv_attention_pair pair = t->pair;
+    (void)size;
+    qkv_arena_release(&arena);
+    if (read_other(page_bytes)) return QKV_INVALID;
+    *(t->run.sides.has_source ? &pair.source : &pair.target) =
+        (struct qkv_ids){other.tokens.count, other.ids};
+    if (qkv_patch(t->collector, &t->pair, &pair, step, &report, &explanation, &page_error))
+        return QKV_INVALID;
+    give_steps();
+    page_texts("about", 1, &explanation.about);
+    *page_integers("unknown", 1) = other.unknown > 0;
     return QKV_OK;
 }
 
