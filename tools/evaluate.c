@@ -118,12 +118,6 @@ static cJSON *classes_json(const struct evaluation *e)
 
 /* ---- log-probabilities (--log-probs) ---- */
 
-static bool has_extension(const char *path, const char *extension)
-{
-    const char *dot = strrchr(path, '.');
-    return dot && !strcmp(dot + 1, extension);
-}
-
 /* Token `t` of the target of sentence i, as the model reads it; </s> after the last one. */
 static const char *token(const struct evaluation *e, int64_t i, int64_t t)
 {
@@ -195,7 +189,7 @@ static void append_json(const struct evaluation *e, struct bytes *out)
 static enum qkv_status write_log_probs(const struct evaluation *e, struct qkv_error *error)
 {
     struct bytes out = {0};
-    if (has_extension(log_probs, "json")) {
+    if (qkv_ends_in(log_probs, ".json")) {
         append_json(e, &out);
     } else {
         qkv_bytes_text(&out, "line\ttoken_count\tlog_prob\ttokens\tlog_probs\n");
@@ -423,7 +417,7 @@ static int check_options(const char *text)
     if (links_options_check(&links_options, text)) return QKV_INVALID;
     if (no_translation && print_translation_options_error(&command_evaluate)) return QKV_INVALID;
     if (score_options_read(&score_options, &text_options)) return QKV_INVALID;
-    if (log_probs && !has_extension(log_probs, "tsv") && !has_extension(log_probs, "json"))
+    if (log_probs && !qkv_ends_in(log_probs, ".tsv") && !qkv_ends_in(log_probs, ".json"))
         return print_error("--log-probs %s: must be a file whose name ends in .tsv or .json", log_probs);
     return QKV_OK;
 }

@@ -119,7 +119,7 @@ static enum qkv_status explain_run(struct request *r, const char *path, const ch
                                    struct qkv_error *error)
 {
     struct sentence_pair pair;
-    enum qkv_status status = sentence_pair_open(&pair, path, &r->pair, QKV_FLOAT64, NULL, error);
+    enum qkv_status status = sentence_pair_open(&pair, path, &r->pair, QKV_FLOAT64, error);
     if (!status && !r->kind && !(pair.run.sides.attention & 1u << QKV_ATTENTION_CROSS))
         r->attention = QKV_ATTENTION_DECODER;
     for (bool found = true; !status && found;) {

@@ -117,8 +117,7 @@ static enum qkv_status write_film(struct film *film, struct qkv_error *error)
 static enum qkv_status make_film(struct film *film, char **operand, struct qkv_error *error)
 {
     bool found;
-    enum qkv_status status =
-        sentence_pair_open(&film->pair, operand[0], &pair_options, QKV_FLOAT32, NULL, error);
+    enum qkv_status status = sentence_pair_open(&film->pair, operand[0], &pair_options, QKV_FLOAT32, error);
     if (!status && !kind && !(film->pair.run.sides.attention & film->kinds))
         film->kinds = film->pair.run.sides.attention;
     if (!status)

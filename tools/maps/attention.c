@@ -199,8 +199,7 @@ static int run_attention(int operands, char **operand)
             output.format->name);
     output.quiet = pair_options.quiet;
     struct qkv_error error = {""};
-    enum qkv_status status =
-        sentence_pair_open(&v.pair, operand[0], &pair_options, QKV_FLOAT32, NULL, &error);
+    enum qkv_status status = sentence_pair_open(&v.pair, operand[0], &pair_options, QKV_FLOAT32, &error);
     if (!status) status = select_kinds(&v, output.format, &error);
     if (!status) status = check_selection(&v, &error);
     for (bool found = true; !status && found;) {

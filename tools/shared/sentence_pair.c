@@ -11,13 +11,13 @@ NAME_LISTER(versus_name, index == 0 ? "random" : NULL);
 
 enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
                                    const struct sentence_pair_options *options, enum qkv_dtype dtype,
-                                   const char *refusal, struct qkv_error *error)
+                                   struct qkv_error *error)
 {
     *v = (struct sentence_pair){.options = options};
     if (options->target && options->beam)
         return qkv_error_set(
             error, "--target and --beam exclude each other: a given translation is not searched for");
-    enum qkv_status status = open_run(&v->run, run, options->checkpoint, dtype, refusal, error);
+    enum qkv_status status = open_run(&v->run, run, options->checkpoint, dtype, NULL, error);
     if (!status && !v->run.sides.has_source && (options->target || options->beam))
         return qkv_error_set(
             error, "%s: is a language model, which does not translate: leave out --target and --beam", run);

@@ -46,11 +46,10 @@ struct sentence_pair {
     struct qkv_error late;  /* why that line cannot be read; "" if it can */
 };
 
-/* Opens the run. Close the pair even when that fails. refusal: that of open_run for a language model; NULL: its texts become
- * pairs without a source. */
+/* Opens the run. Close the pair even when that fails. Texts of a language model become pairs without a source. */
 enum qkv_status sentence_pair_open(struct sentence_pair *v, const char *run,
                                    const struct sentence_pair_options *options, enum qkv_dtype dtype,
-                                   const char *refusal, struct qkv_error *error);
+                                   struct qkv_error *error);
 void sentence_pair_close(struct sentence_pair *v);
 
 /* Fills v->pair and v->words, and releases what was in v->arena. The source is `sentence`, or for "-" the next line of standard

@@ -21,31 +21,19 @@ struct part {
     enum addition addition;
     char *memory; /* NULL: no part of the stage */
     size_t bytes;
-    struct region *region; /* NULL: no part, or the own place of the parameter in `places` */
-    struct part *next;     /* in the region */
+    struct part *next; /* in the stage */
 };
 
 enum { ALIGNMENT = 64 };
 
-/* Memory that is divided into parts by first fit: a part takes the lowest gap, so that higher pages stay unwritten. */
-struct region {
-    char *memory;
-    size_t bytes;
-    struct part *first; /* by address */
-};
-
 struct qkv_gradient_pair {
     const struct qkv_parameters *parameters;
     size_t element_size; /* bytes of one number */
-    /* The stage takes memory from three regions, in this order:
-     * - kept: what the node where backward starts has saved. Nothing reads it after the backward of that node, and it is
-     *   large, because the loss saves a gradient larger than most others.
-     * - reserve [stage_bytes].
-     * - places [stage_bytes], laid out as the parameters: a parameter that fits in no gap of the others uses its own place.
-     * Pages that are never written take no physical memory. */
-    struct region kept, reserve;
-    char *places;
+    /* The stage is divided by first fit: a part takes the lowest gap, so that higher pages stay unwritten and take no physical
+     * memory. It is as large as all parameters, each of which has one part in a pass, so that there is always a gap. */
+    char *stage;
     size_t stage_bytes;
+    struct part *first;    /* of the stage, by address */
     struct part *part;     /* [parameters->count] */
     atomic_bool is_done[]; /* [parameters->count]: the first graph has completed the gradient */
 };
@@ -60,9 +48,8 @@ struct qkv_gradient_pair *qkv_gradient_pair_new(const struct qkv_parameters *par
     pair->element_size = qkv_dtype_size(parameters->dtype);
     pair->stage_bytes = (size_t)parameters->elements * pair->element_size + ALIGNMENT;
     pair->part = calloc(count, sizeof *pair->part);
-    pair->reserve = (struct region){qkv_block_new(pair->stage_bytes, 0), pair->stage_bytes, NULL};
-    pair->places = qkv_block_new(pair->stage_bytes, 0);
-    if (pair->reserve.memory && pair->places && (pair->part || !count)) return pair;
+    pair->stage = qkv_block_new(pair->stage_bytes, 0);
+    if (pair->stage && (pair->part || !count)) return pair;
     qkv_gradient_pair_free(pair);
     return NULL;
 }
@@ -70,8 +57,7 @@ struct qkv_gradient_pair *qkv_gradient_pair_new(const struct qkv_parameters *par
 void qkv_gradient_pair_free(struct qkv_gradient_pair *pair)
 {
     if (!pair) return;
-    qkv_block_free(pair->reserve.memory, pair->stage_bytes);
-    qkv_block_free(pair->places, pair->stage_bytes);
+    qkv_block_free(pair->stage, pair->stage_bytes);
     free(pair->part);
     free(pair);
 }
@@ -82,66 +68,38 @@ void qkv_gradient_pair_reset(struct qkv_gradient_pair *pair)
         atomic_store(&pair->is_done[i], false);
         pair->part[i] = (struct part){0};
     }
-    pair->reserve.first = NULL;
-    pair->kept = (struct region){0};
+    pair->first = NULL;
 }
 
 void qkv_graph_set_pair(struct qkv_graph *graph, struct qkv_gradient_pair *pair, bool is_second)
 {
     graph->pair = pair;
     graph->is_second = is_second;
-    /* The values that an earlier pass of the second graph had saved may be gone. */
-    if (pair && is_second) pair->kept = (struct region){0};
     graph->pair_done = false;
 }
 
 /* ---- the stage ---- */
 
-/* Assigns to the part the lowest gap of the region that is large enough; false: there is none. */
-static bool fit(struct region *region, struct part *part)
-{
-    struct part **at = &region->first;
-    char *gap = region->memory;
-    for (; *at && gap + part->bytes > (*at)->memory; at = &(*at)->next) gap = (*at)->memory + (*at)->bytes;
-    if (part->bytes > region->bytes || gap + part->bytes > region->memory + region->bytes) return false;
-    part->memory = gap;
-    part->region = region;
-    part->next = *at;
-    *at = part;
-    return true;
-}
-
-/* Assigns to a parameter its part of the stage, which has at most as many bytes as the parameter, so that its own place is
- * large enough. */
+/* Assigns to a parameter its part of the stage: the lowest gap that is large enough for at most as many bytes as the parameter
+ * has. */
 static void take_stage(struct qkv_gradient_pair *pair, int64_t index, size_t bytes)
 {
-    struct part *part = &pair->part[index];
+    struct part *part = &pair->part[index], **at = &pair->first;
+    char *gap = pair->stage;
     part->bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (fit(&pair->kept, part) || fit(&pair->reserve, part)) return;
-    part->memory = pair->places + (size_t)pair->parameters->list[index]->offset * pair->element_size;
+    for (; *at && gap + part->bytes > (*at)->memory; at = &(*at)->next) gap = (*at)->memory + (*at)->bytes;
+    QKV_BUG(gap + part->bytes > pair->stage + pair->stage_bytes, "the stage of gradients is full");
+    part->memory = gap;
+    part->next = *at;
+    *at = part;
 }
 
-static void return_stage(struct part *part)
+static void return_stage(struct qkv_gradient_pair *pair, struct part *part)
 {
-    struct part **at = part->region ? &part->region->first : NULL;
-    for (; at && *at; at = &(*at)->next)
-        if (*at == part) {
-            *at = part->next;
-            break;
-        }
+    struct part **at = &pair->first;
+    while (*at != part) at = &(*at)->next;
+    *at = part->next;
     part->memory = NULL;
-}
-
-/* Makes the saved values of y, where backward started, available as stage: after the backward of y nothing reads them (its
- * early gradient, or else `saved`). */
-static void use_kept(const struct qkv_tensor *y)
-{
-    char *memory = y->forward_gradient ? y->forward_gradient : y->saved;
-    size_t bytes =
-        (size_t)(y->forward_gradient ? qkv_early_input(y)->count : y->saved_count) * y->graph->size;
-    size_t before = (ALIGNMENT - (uintptr_t)memory % ALIGNMENT) % ALIGNMENT;
-    if (y != y->graph->planned || !memory || before >= bytes) return;
-    y->graph->pair->kept = (struct region){memory + before, bytes - before, NULL};
 }
 
 /* to [n] += from */
@@ -282,7 +240,7 @@ static void complete(struct qkv_tensor *x)
         if (x->touched) add_numbers(x->graph->dtype, x->count, part->memory, x->gradient);
         x->touched = true;
     }
-    if (part->memory) return_stage(part);
+    if (part->memory) return_stage(pair, part);
     part->addition = COMPLETE;
 }
 
@@ -304,7 +262,6 @@ void qkv_pair_after(const struct qkv_tensor *y)
         else if (y->graph->pair->part[x->parameter->index].addition != COMPLETE)
             complete(x);
     }
-    if (y->graph->pair && y->graph->is_second) use_kept(y);
 }
 
 void qkv_graph_finish_pair(struct qkv_graph *graph)

@@ -331,11 +331,6 @@ void qkv_log_number(struct log_line *line, const char *key, double value)
     line->complete = cJSON_AddRawToObject(line->object, key, text) && line->complete;
 }
 
-void qkv_log_flag(struct log_line *line, const char *key, bool value)
-{
-    line->complete = cJSON_AddBoolToObject(line->object, key, value) && line->complete;
-}
-
 void qkv_log_scores(struct log_line *line, const struct qkv_scores *scores)
 {
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {

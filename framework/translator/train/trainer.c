@@ -7,6 +7,7 @@
 
 #include "models/network.h"
 
+#include <cjson/cJSON.h>
 #include <math.h>
 
 /* Figures for progress reports: speed and gradient norm. They are not stored in checkpoints. */
@@ -203,7 +204,7 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
     struct log_line line = qkv_log_line("validation", progress->update);
     qkv_log_number(&line, "tokens", (double)progress->tokens);
     qkv_log_scores(&line, &scores);
-    qkv_log_flag(&line, "best", best);
+    line.complete = cJSON_AddBoolToObject(line.object, "best", best) && line.complete;
     qkv_log_seconds(&line, training);
     report_validation(training, &scores, best);
     qkv_notice_validation(training, &scores);

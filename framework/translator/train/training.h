@@ -196,7 +196,6 @@ struct log_line {
 
 struct log_line qkv_log_line(const char *kind, int64_t update);
 void qkv_log_number(struct log_line *line, const char *key, double value);
-void qkv_log_flag(struct log_line *line, const char *key, bool value);
 void qkv_log_scores(struct log_line *line, const struct qkv_scores *scores);
 /* Adds the seconds of training so far, including those before the run was resumed. */
 void qkv_log_seconds(struct log_line *line, const struct training *training);
