@@ -6,9 +6,7 @@
 
 Test(message, escapes_what_steers_a_terminal_or_is_no_text)
 {
-    static const struct {
-        const char *quoted, *message;
-    } cases[] = {
+    static const char *const cases[][2] = {
         {"a b ä 狗 😀", "a b ä 狗 😀"},
         {"\033[2J\r\n\t\x7F", "\\x1B[2J\\x0D\\x0A\\x09\\x7F"},
         {"\xC2\x85\xC2\x9B", "\\x85\\x9B"},
@@ -19,8 +17,7 @@ Test(message, escapes_what_steers_a_terminal_or_is_no_text)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qkv_error again;
-        expect_refusal(qkv_error_set(&error, "%s: %d", cases[i].quoted, 7),
-                       format("%s: 7", cases[i].message));
+        expect_refusal(qkv_error_set(&error, "%s: %d", cases[i][0], 7), format("%s: 7", cases[i][1]));
         qkv_error_set(&again, "%s", error.message);
         cr_expect_str_eq(again.message, error.message, "a message in a message stays the same");
     }

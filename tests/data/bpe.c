@@ -242,9 +242,7 @@ Test(bpe, merges_are_applied_in_their_order)
 
 Test(bpe, refuses_files_that_hold_no_merges)
 {
-    static const struct {
-        const char *name, *bytes, *message;
-    } rows[] = {
+    static const char *const rows[][3] = {
         {"empty", "", ": the file is empty"},
         {"only_version", "#version: 0.2\n", ": holds no merges"},
         {"old", "e n\n",
@@ -263,8 +261,8 @@ Test(bpe, refuses_files_that_hold_no_merges)
         {"invalid", "#version: 0.2\na \xFF\n", ":2:3: byte 0xFF is not valid UTF-8"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const char *path = write_text(scratch(rows[i].name), "codes", rows[i].bytes);
-        expect_refusal(STATUS_OF(qkv_bpe_load(path, &error)), format("%s%s", path, rows[i].message));
+        const char *path = write_text(scratch(rows[i][0]), "codes", rows[i][1]);
+        expect_refusal(STATUS_OF(qkv_bpe_load(path, &error)), format("%s%s", path, rows[i][2]));
     }
     expect_refusal_with(STATUS_OF(qkv_bpe_load(scratch("folder"), &error)), "folder");
 }

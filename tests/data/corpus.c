@@ -79,9 +79,7 @@ Test(corpus, reads_every_form)
 
 Test(corpus, reports_the_place_of_an_error_in_a_table)
 {
-    static const struct {
-        const char *text, *message;
-    } rows[] = {
+    static const char *const rows[][2] = {
         {"a\tb\nabc\n", ":2:4: the line has no tab; a line is source<TAB>target"},
         {"a\tb\n\na\tb\n", ":2:1: the line has no tab; a line is source<TAB>target"},
         {"a\tb\tc\n", ":1:4: the line has a second tab; a line is source<TAB>target "
@@ -96,8 +94,8 @@ Test(corpus, reports_the_place_of_an_error_in_a_table)
     };
     const char *folder = scratch("data_tables");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *path = write_text(folder, "x.tsv", rows[i].text);
-        expect_error(path, format("%s%s", path, rows[i].message));
+        const char *path = write_text(folder, "x.tsv", rows[i][0]);
+        expect_error(path, format("%s%s", path, rows[i][1]));
     }
     const char *path = write_bytes(folder, "nul.tsv", "a\tb\na\0\tb\n", 9);
     expect_error(path, format("%s:2:2: a NUL byte is not allowed in text", path));

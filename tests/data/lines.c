@@ -31,9 +31,7 @@ static void add_member(const char *path, const void *bytes, size_t size)
 
 Test(lines, reads_plain_and_gzip_text_in_the_same_way)
 {
-    static const struct {
-        const char *text, *read;
-    } cases[] = {
+    static const char *const cases[][2] = {
         {"", ""},
         {"\n", "|"},
         {"a", "a|"},
@@ -52,14 +50,14 @@ Test(lines, reads_plain_and_gzip_text_in_the_same_way)
     };
     const char *folder = scratch("same");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *plain = write_text(folder, "in", cases[i].text), *packed = format("%s/packed", folder);
-        bool fails = strchr(cases[i].read, '/');
-        const char *wanted = fails ? format("%.*s%s%s", (int)strcspn(cases[i].read, "/"), cases[i].read,
-                                            folder, strchr(cases[i].read, '/'))
-                                   : cases[i].read;
+        const char *plain = write_text(folder, "in", cases[i][0]), *packed = format("%s/packed", folder);
+        bool fails = strchr(cases[i][1], '/');
+        const char *wanted = fails ? format("%.*s%s%s", (int)strcspn(cases[i][1], "/"), cases[i][1], folder,
+                                            strchr(cases[i][1], '/'))
+                                   : cases[i][1];
         cr_expect_str_eq(read_all(plain), wanted);
         unlink(packed);
-        add_member(packed, cases[i].text, strlen(cases[i].text));
+        add_member(packed, cases[i][0], strlen(cases[i][0]));
         if (!fails) cr_expect_str_eq(read_all(packed), wanted);
     }
 }

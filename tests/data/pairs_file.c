@@ -337,9 +337,7 @@ Test(pairs_file, says_what_is_wrong)
         {"a\tb\n", "in.tsv: there is no column 3; the lines have up to 2", .column = {1, 3}},
         {NULL},
     };
-    static const struct {
-        const char *source, *target, *message;
-    } files[] = {
+    static const char *const files[][3] = {
         {"a\nb\nc\n", "A\nB\n", "x:3:1: the line has no counterpart: x has 3 lines, but y has 2"},
         {"a\tb\nc\td\n", "e\tf\ng\th\n", "both have columns (tabs), so each is a table of pairs"},
         {"a\tb\nc\td\n", "e\tf\ng\th\ni\tj\n", "both have columns (tabs), so each is a table of pairs"},
@@ -347,10 +345,10 @@ Test(pairs_file, says_what_is_wrong)
     const char *folder = scratch("wrong");
     expect_rows(folder, rows);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const struct qkv_pairs_request request = {.path = write_text(folder, "x", files[i].source),
-                                                  .target = write_text(folder, "y", files[i].target)};
+        const struct qkv_pairs_request request = {.path = write_text(folder, "x", files[i][0]),
+                                                  .target = write_text(folder, "y", files[i][1])};
         const char *message = read_pairs(folder, request);
-        cr_expect(shows(message, files[i].message));
+        cr_expect(shows(message, files[i][2]));
     }
     const struct qkv_pairs_request none = {.path = format("%s/none.tsv", folder)},
                                    in_a_folder = {.path = folder};

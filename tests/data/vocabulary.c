@@ -127,9 +127,7 @@ Test(vocabulary, differences_are_found)
 
 Test(vocabulary, reports_errors_of_its_file)
 {
-    static const struct {
-        const char *text, *message;
-    } rows[] = {
+    static const char *const rows[][2] = {
         {"<unk>\n<s>\n</s>\na\n\nb\n", ":5: the line is empty"},
         {"<unk>\n<s>\n</s>\na\nb\na\n", ":6: \"a\" repeats line 4"},
         {"<unk>\n<s>\n</s>\n<s>\n", ":4: \"<s>\" repeats line 2"},
@@ -145,8 +143,8 @@ Test(vocabulary, reports_errors_of_its_file)
     const char *folder = scratch("data_broken");
     struct qkv_vocabulary vocabulary;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *path = write_text(folder, "vocab.txt", rows[i].text);
-        expect_refusal(qkv_vocabulary_load(&vocabulary, path, &error), format("%s%s", path, rows[i].message));
+        const char *path = write_text(folder, "vocab.txt", rows[i][0]);
+        expect_refusal(qkv_vocabulary_load(&vocabulary, path, &error), format("%s%s", path, rows[i][1]));
         cr_expect_eq(vocabulary.size, 0);
     }
     cr_expect_eq(qkv_vocabulary_load(&vocabulary, format("%s/none", folder), &error), QKV_INVALID);

@@ -64,9 +64,7 @@ Test(generate_errors, of_a_missing_lexicon)
 
 Test(generate_errors, of_a_lexicon_with_an_error)
 {
-    static const struct {
-        const char *line, *sentence;
-    } cases[] = {
+    static const char *const cases[][2] = {
         {"nuon | cat cats | gato gatos m | animal", "unknown kind of entry 'nuon'"},
         {"| cat", "unknown kind of entry '|'"},
         {"noun | cat cats | gato m | animal", "noun needs 3 words for its Spanish and gender, but has 2"},
@@ -100,9 +98,9 @@ Test(generate_errors, of_a_lexicon_with_an_error)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const char *file =
             write_text(folder, "lexicon.txt",
-                       format("# a comment\nnoun | cow cows | vaca vacas f | animal\n%s\n", cases[i].line));
+                       format("# a comment\nnoun | cow cows | vaca vacas f | animal\n%s\n", cases[i][0]));
         expect_error(run("qkv generate en_es -o '%s/out' --lexicon '%s'", folder, file),
-                     format("%s:3: %s", file, cases[i].sentence));
+                     format("%s:3: %s", file, cases[i][1]));
     }
     cr_assert_eq(names_in(folder), 1);
 }

@@ -217,9 +217,7 @@ Test(blocks, parameters_that_cannot_be_are_refused_when_they_are_declared)
 {
     char long_name[300] = "";
     memset(long_name, 'x', sizeof long_name - 1);
-    const struct {
-        const char *name, *part;
-    } NAMES[] = {
+    const char *const NAMES[][2] = {
         {"taken", "taken: two parameters have this name"},
         {NULL, "name has 0 bytes"},
         {"", "name has 0 bytes"},
@@ -242,7 +240,7 @@ Test(blocks, parameters_that_cannot_be_are_refused_when_they_are_declared)
         {QKV_SHAPE(3), {QKV_INITIALIZER_ORTHOGONAL, 1}, "not a row of square matrices"},
     };
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
-        expect_refused_parameter(QKV_SHAPE(2), ONES, NAMES[i].name, NAMES[i].part);
+        expect_refused_parameter(QKV_SHAPE(2), ONES, NAMES[i][0], NAMES[i][1]);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         expect_refused_parameter(CASES[i].shape, CASES[i].initial, "p", CASES[i].part);
     static const double gains[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};

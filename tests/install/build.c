@@ -4,9 +4,7 @@
 /* CMake takes these facts from the compiler; here they are given, because few systems have such a compiler. */
 Test(build, refuses_machines_that_cannot_work)
 {
-    static const struct {
-        const char *facts, *sentence;
-    } cases[] = {
+    static const char *const cases[][2] = {
         {"-DCMAKE_SIZEOF_VOID_P=4 -DCMAKE_C_BYTE_ORDER=LITTLE_ENDIAN", "qkv needs a 64-bit system"},
         {"-DCMAKE_SIZEOF_VOID_P=8 -DCMAKE_C_BYTE_ORDER=BIG_ENDIAN", "qkv needs a little-endian processor"},
     };
@@ -14,9 +12,9 @@ Test(build, refuses_machines_that_cannot_work)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct outcome outcome = run("'%s' -S '%s' -B '%s/%zu' -DCMAKE_C_COMPILER='%s' "
                                      "-DCMAKE_C_COMPILER_WORKS=ON -DCMAKE_C_ABI_COMPILED=ON %s",
-                                     QKV_CMAKE, QKV_SOURCE_DIR, folder, i, QKV_COMPILER, cases[i].facts);
-        cr_expect_neq(outcome.exit_code, 0, "%s", cases[i].facts);
-        cr_expect(shows(outcome.error, cases[i].sentence));
+                                     QKV_CMAKE, QKV_SOURCE_DIR, folder, i, QKV_COMPILER, cases[i][0]);
+        cr_expect_neq(outcome.exit_code, 0, "%s", cases[i][0]);
+        cr_expect(shows(outcome.error, cases[i][1]));
     }
 }
 

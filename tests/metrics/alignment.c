@@ -65,18 +65,15 @@ Test(pharaoh, points_at_what_is_no_link)
 {
     static const char rest[] = " is not a link between words: write 0-2 for a sure link from the first "
                                "source word to the third target word, 0p2 for a possible one";
-    static const struct {
-        const char *text, *place, *link;
-    } cases[] = {{"0-0 1_2\n", ":1:5: ", "1_2"},
-                 {"\n0-\n", ":2:1: ", "0-"},
-                 {"-1", ":1:1: ", "-1"},
-                 {"0-1x 2-2", ":1:1: ", "0-1x"},
-                 {"7", ":1:1: ", "7"},
-                 {"1-2-3", ":1:1: ", "1-2-3"},
-                 {"0-12345678901", ":1:1: ", "0-12345678901"}};
+    static const char *const cases[][3] = {{"0-0 1_2\n", ":1:5: ", "1_2"},
+                                           {"\n0-\n", ":2:1: ", "0-"},
+                                           {"-1", ":1:1: ", "-1"},
+                                           {"0-1x 2-2", ":1:1: ", "0-1x"},
+                                           {"7", ":1:1: ", "7"},
+                                           {"1-2-3", ":1:1: ", "1-2-3"},
+                                           {"0-12345678901", ":1:1: ", "0-12345678901"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        cr_assert_str_eq(refusal("points", cases[i].text),
-                         format("%s%s%s", cases[i].place, cases[i].link, rest));
+        cr_assert_str_eq(refusal("points", cases[i][0]), format("%s%s%s", cases[i][1], cases[i][2], rest));
 }
 
 /* tests/data/lines.c has other files that cannot be read. */

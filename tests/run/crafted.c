@@ -199,9 +199,7 @@ Test(crafted, counters_of_a_run_are_checked_when_it_is_resumed)
 {
 #define GREATEST "9223372036854775807"
 #define BEYOND   " is " GREATEST ", but must be from 0 to 1000000000000000"
-    static const struct {
-        const char *key, *value, *sentence;
-    } cases[] = {
+    static const char *const cases[][3] = {
         {NULL, GREATEST, "qkv.optimizer.updates must be a whole number from 0 to 1000000000000000"},
         {"train.update", GREATEST, "train.update" BEYOND},
         {"train.epoch", GREATEST, "train.epoch" BEYOND},
@@ -211,9 +209,9 @@ Test(crafted, counters_of_a_run_are_checked_when_it_is_resumed)
     const char *folder = tiny_run("counters", 2);
     run_ok("cd '%s/run' && cp last.safetensors kept", folder);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        set_counter(folder, cases[i].key, cases[i].value);
+        set_counter(folder, cases[i][0], cases[i][1]);
         cr_expect(refused(run("cd '%s' && qkv train c.yaml --resume -q -s training.updates=3", folder),
-                          format("qkv: run/last.safetensors: %s", cases[i].sentence)));
+                          format("qkv: run/last.safetensors: %s", cases[i][2])));
         cr_expect_eq(run("cd '%s' && qkv inspect run --checkpoint last", folder).exit_code, 0);
         run_ok("cd '%s/run' && cp kept last.safetensors", folder);
     }

@@ -77,15 +77,13 @@ Test(attention, selects_kinds_layers_heads_and_means)
 
 Test(attention, the_extension_of_the_file_chooses_the_format)
 {
-    static const struct {
-        const char *name, *start;
-    } files[] = {{"a.json", "{"},        {"a.csv", "kind,layer,head"}, {"a.npz", "PK\003\004"},
-                 {"a.svg", "<svg"},      {"a.png", "\211PNG\r\n"},     {"a.html", "<!DOCTYPE"},
-                 {"a.txt", "one two → "}};
+    static const char *const files[][2] = {
+        {"a.json", "{"},          {"a.csv", "kind,layer,head"}, {"a.npz", "PK\003\004"}, {"a.svg", "<svg"},
+        {"a.png", "\211PNG\r\n"}, {"a.html", "<!DOCTYPE"},      {"a.txt", "one two → "}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        cr_expect_str_empty(run_ok("qkv attention run 'one two' -q -o %s 2>&1", files[i].name));
-        const char *bytes = read_file(files[i].name, NULL), *found = strstr(bytes, files[i].start);
-        cr_expect(found && found - bytes < 60, "%s", files[i].name);
+        cr_expect_str_empty(run_ok("qkv attention run 'one two' -q -o %s 2>&1", files[i][0]));
+        const char *bytes = read_file(files[i][0], NULL), *found = strstr(bytes, files[i][1]);
+        cr_expect(found && found - bytes < 60, "%s", files[i][0]);
     }
     /* Pages say what rows and columns are, and what the darkest cell of each map is. */
     const char *page = read_file("a.html", NULL);

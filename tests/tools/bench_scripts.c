@@ -27,9 +27,7 @@ Test(bench_scripts, help)
 
 Test(bench_scripts, refusals)
 {
-    static const struct {
-        const char *command, *message;
-    } cases[] = {
+    static const char *const cases[][2] = {
         {"compare.py' --workloads tiny",
          "argument --workloads: there is no tiny; there are toy, small, base"},
         {"compare.py' --what text", "--what text and --text FILE need each other"},
@@ -38,9 +36,9 @@ Test(bench_scripts, refusals)
         {"ctranslate2_step.py' toy --what train", "argument --what: invalid choice: 'train'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct outcome outcome = run(SCRIPTS "%s", cases[i].command);
-        cr_expect_eq(outcome.exit_code, 2, "%s", cases[i].command);
-        cr_expect(shows(outcome.error, cases[i].message));
+        struct outcome outcome = run(SCRIPTS "%s", cases[i][0]);
+        cr_expect_eq(outcome.exit_code, 2, "%s", cases[i][0]);
+        cr_expect(shows(outcome.error, cases[i][1]));
     }
 }
 

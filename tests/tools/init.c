@@ -89,22 +89,20 @@ Test(init, reads_what_people_have)
         "printf 'English\\tGerman\\n\\n'; cat plain.tsv; } >header.txt && gzip -c plain.tsv >packed.tsv.gz");
     bool has_iconv = !run("command -v iconv").exit_code;
     if (has_iconv) run_ok("{ printf '\\377\\376'; iconv -f utf-8 -t utf-16le plain.tsv; } >wide.txt");
-    static const struct {
-        const char *input, *output;
-    } cases[] = {
+    static const char *const cases[][2] = {
         {"x.en x.de.gz", "x"},    {"x --src en", "x"},         {"ids.tsv", "ids"},
         {"header.txt", "header"}, {"packed.tsv.gz", "packed"}, {"- <plain.tsv", "pairs"},
         {"wide.txt", "wide"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        if (!has_iconv && !strcmp(cases[i].output, "wide")) continue;
-        struct outcome outcome = run("qkv init --updates 5 --overwrite %s", cases[i].input);
-        cr_expect_eq(outcome.exit_code, 0, "%s: %s", cases[i].input, outcome.error);
-        const char *name = cases[i].output;
+        if (!has_iconv && !strcmp(cases[i][1], "wide")) continue;
+        struct outcome outcome = run("qkv init --updates 5 --overwrite %s", cases[i][0]);
+        cr_expect_eq(outcome.exit_code, 0, "%s: %s", cases[i][0], outcome.error);
+        const char *name = cases[i][1];
         cr_expect_str_eq(run_ok("cat %s.train.tsv %s.dev.tsv %s.test.tsv | sort >all && sort plain.tsv | cmp "
                                 "- all && echo same",
                                 name, name, name),
-                         "same\n", "%s", cases[i].input);
+                         "same\n", "%s", cases[i][0]);
         run_ok("qkv config %s.yaml >/dev/null", name);
     }
     cr_expect_str_eq(

@@ -247,8 +247,8 @@ static void expect_errors(const char *checkpoint)
     int index = 0, compared = 0;
     cJSON_ArrayForEach(head, cJSON_GetObjectItem(report, "heads"))
     {
-        const cJSON *same = cJSON_GetArrayItem(cJSON_GetObjectItem(learned, "heads"), index++);
-        if (!cJSON_IsNumber(cJSON_GetObjectItem(head, "error_read"))) continue;
+        const cJSON *same = json_at(learned, format("heads.%d", index++));
+        if (!cJSON_IsNumber(json_at(head, "error_read"))) continue;
         bool reads = json_number(same, "error_read") < json_number(same, "error_predicted");
         const char *name = page_name(head);
         double of_head = number_of("errorAt(learning.moments[momentNumber()], '%s')", name);

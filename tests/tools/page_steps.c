@@ -27,17 +27,15 @@ static int flatten(const cJSON *list, double *numbers, int count)
 static void expect_steps(const char *text, const char *label, double tolerance)
 {
     static double native[MAX_NUMBERS], shown[MAX_NUMBERS];
-    cJSON *json RELEASED(free_json) = json_parsed(text),
-                *steps =
-                    cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(json, "walks"), 0), "steps"),
-                *step;
+    cJSON *json RELEASED(free_json) = json_parsed(text);
+    const cJSON *steps = json_at(json, "walks.0.steps"), *step;
     cr_expect_str_eq(value_of("state.walk.length"), format("%d", cJSON_GetArraySize(steps)), "%s", label);
     int i = 0;
     cJSON_ArrayForEach(step, steps)
     {
-        const char *name = cJSON_GetObjectItem(step, "name")->valuestring;
+        const char *name = json_text(step, "name");
         cr_assert_str_eq(value_of("state.walk[%d].name", i), name);
-        int count = flatten(cJSON_GetObjectItem(step, "values"), native, 0);
+        int count = flatten(json_at(step, "values"), native, 0);
         cJSON *values RELEASED(free_json) =
             json_parsed(value_of("JSON.stringify([...state.walk[%d].values])", i++));
         cr_assert_eq(flatten(values, shown, 0), count, "%s: %s", label, name);

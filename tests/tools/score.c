@@ -20,18 +20,15 @@ Test(score, computes_the_metrics_that_are_asked_for)
     char *text = run_ok("qkv score a r -m ter --metrics bleu,chrf --chrf-word-order 2");
     cr_expect(shows(text, "TER                19.05  (nrefs:var|case:lc|tok:tercom|"));
     cr_expect(shows(text, "\nchrF++             ") && shows(text, "|nw:2|"));
-    cJSON *object RELEASED(free_json) =
-        json_parsed(run_ok("qkv score a r -m ter,bleu --json --tokenize intl"));
-    cr_expect_null(cJSON_GetObjectItem(object, "chrf"));
-    const cJSON *ter = cJSON_GetObjectItem(object, "ter_details"),
-                *bleu = cJSON_GetObjectItem(object, "bleu_details");
-    cr_expect_eq(json_number(ter, "edits"), 2);
-    cr_expect_eq(json_number(ter, "reference_length"), 10.5);
-    cr_expect_eq(json_number(bleu, "hypothesis_length"), 10);
-    cr_expect_eq(json_number(bleu, "reference_length"), 10);
-    cr_expect_eq(json_number(bleu, "brevity_penalty"), 1);
-    cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(bleu, "precisions")), 4);
-    cr_expect(shows(cJSON_GetObjectItem(object, "bleu_signature")->valuestring, "|tok:intl|"));
+    const cJSON *object = json_by("qkv score a r -m ter,bleu --json --tokenize intl");
+    cr_expect_null(json_at(object, "chrf"));
+    cr_expect_eq(json_number(object, "ter_details.edits"), 2);
+    cr_expect_eq(json_number(object, "ter_details.reference_length"), 10.5);
+    cr_expect_eq(json_number(object, "bleu_details.hypothesis_length"), 10);
+    cr_expect_eq(json_number(object, "bleu_details.reference_length"), 10);
+    cr_expect_eq(json_number(object, "bleu_details.brevity_penalty"), 1);
+    cr_expect_eq(json_size(object, "bleu_details.precisions"), 4);
+    cr_expect(shows(json_text(object, "bleu_signature"), "|tok:intl|"));
 }
 
 Test(score, gives_the_same_scores_as_evaluate)
@@ -53,9 +50,7 @@ Test(score, gives_the_same_scores_as_evaluate)
 /* Every option reaches its metric: the signature says so, and the score changes. */
 Test(score, passes_its_options_on)
 {
-    static const struct {
-        const char *options, *plain, *signature;
-    } cases[] = {
+    static const char *const cases[][3] = {
         {"-m bleu --lowercase", "-m bleu", "|case:lc|"},
         {"-m bleu --tokenize char", "-m bleu", "|tok:char|"},
         {"-m bleu --smooth-method floor", "-m bleu", "|smooth:floor[0.10]|"},
@@ -72,12 +67,12 @@ Test(score, passes_its_options_on)
     write_text(folder, "a", "The dog, in the sun, sleeps\n");
     write_text(folder, "r", "the dog , sleeps in a sun\n");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char *with = run_ok("qkv score a r %s", cases[i].options);
-        char *without = run_ok("qkv score a r %s", cases[i].plain);
-        cr_expect(shows(with, cases[i].signature), "%s", cases[i].options);
-        cr_expect(lacks(without, cases[i].signature));
+        char *with = run_ok("qkv score a r %s", cases[i][0]);
+        char *without = run_ok("qkv score a r %s", cases[i][1]);
+        cr_expect(shows(with, cases[i][2]), "%s", cases[i][0]);
+        cr_expect(lacks(without, cases[i][2]));
         *strchr(with, '(') = *strchr(without, '(') = '\0';
-        cr_expect_str_neq(with, without, "%s", cases[i].options);
+        cr_expect_str_neq(with, without, "%s", cases[i][0]);
     }
     write_text(folder, "a", "the dog\n");
     write_text(folder, "r", "the dog\n");
@@ -91,12 +86,10 @@ Test(score, scores_each_sentence)
     char *table = run_ok("qkv score a r -m bleu,ter --sentence-level");
     cr_expect_str_eq(table,
                      "line\tbleu\tter\n1\t34.3295\t16.6667\n2\t79.3701\t28.5714\n3\t100.0000\t0.0000\n");
-    cJSON *object RELEASED(free_json) =
-        json_parsed(run_ok("qkv score a r -m bleu,ter --sentence-level --json"));
-    const cJSON *list = cJSON_GetObjectItem(object, "sentences");
-    cr_assert_eq(cJSON_GetArraySize(list), 3);
-    cr_expect_float_eq(json_number(cJSON_GetArrayItem(list, 1), "ter"), 100 / 3.5, 1e-12);
-    cr_expect(shows(cJSON_GetObjectItem(object, "bleu_signature")->valuestring, "|eff:yes|"));
+    const cJSON *object = json_by("qkv score a r -m bleu,ter --sentence-level --json");
+    cr_assert_eq(json_size(object, "sentences"), 3);
+    cr_expect_float_eq(json_number(object, "sentences.1.ter"), 100 / 3.5, 1e-12);
+    cr_expect(shows(json_text(object, "bleu_signature"), "|eff:yes|"));
     cr_expect_gt(json_number(object, "bleu"), 10);
 }
 
@@ -107,19 +100,16 @@ Test(score, compares_systems)
     cr_expect(shows(text, "TER  (nrefs:var|bs:1000|seed:12345|case:lc|"));
     cr_expect(shows(text, "   score      mean +- 95 %        p  system\n   19.05 "));
     cr_expect(shows(text, "  a\n    9.52 ") && shows(text, "   same  a\n"));
-    cJSON *object RELEASED(free_json) =
-        json_parsed(run_ok("qkv score a r --against b --samples 50 --seed 7 --json"));
+    const cJSON *object = json_by("qkv score a r --against b --samples 50 --seed 7 --json");
     cr_expect_eq(json_number(object, "samples"), 50);
     cr_expect_eq(json_number(object, "seed"), 7);
-    const cJSON *list = cJSON_GetObjectItem(object, "systems");
-    cr_assert_eq(cJSON_GetArraySize(list), 2);
-    const cJSON *first = cJSON_GetArrayItem(list, 0), *second = cJSON_GetArrayItem(list, 1);
-    cr_expect_str_eq(cJSON_GetObjectItem(second, "system")->valuestring, "b");
-    cr_expect_null(cJSON_GetObjectItem(cJSON_GetObjectItem(first, "bleu_bootstrap"), "p_value"));
-    double p = json_number(cJSON_GetObjectItem(second, "chrf_bootstrap"), "p_value");
+    cr_assert_eq(json_size(object, "systems"), 2);
+    cr_expect_str_eq(json_text(object, "systems.1.system"), "b");
+    cr_assert_not_null(json_at(object, "systems.0.bleu_bootstrap"));
+    cr_expect_null(json_at(object, "systems.0.bleu_bootstrap.p_value"));
+    double p = json_number(object, "systems.1.chrf_bootstrap.p_value");
     cr_expect(p >= 1. / 51 && p <= 1);
-    cJSON *alone RELEASED(free_json) = json_parsed(run_ok("qkv score b r --json"));
-    cr_expect_eq(json_number(alone, "bleu"), json_number(second, "bleu"));
+    cr_expect_eq(json_number(json_by("qkv score b r --json"), "bleu"), json_number(object, "systems.1.bleu"));
 }
 
 /* As in sacreBLEU: an empty column is no reference, unless there is no other. */
@@ -302,17 +292,12 @@ Test(score, has_the_interval_of_one_system)
                "The cat sat on the mat\nA dog is barking at the moon\nnobody knows what has happened "
                "here\nwe walk to the old house\nit is raining again today\nshe read a very long book\nthey "
                "play in a garden\nhe sells the fresh bread\n");
-    cJSON *object = json_parsed(run_ok("qkv score a r --confidence --json"));
-    const cJSON *system = cJSON_GetArrayItem(cJSON_GetObjectItem(object, "systems"), 0);
+    const cJSON *system = json_at(json_by("qkv score a r --confidence --json"), "systems.0");
     cr_expect_float_eq(json_number(system, "bleu"), 34.10240962637404, 1e-9);
-    cr_expect_float_eq(json_number(cJSON_GetObjectItem(system, "bleu_bootstrap"), "mean"), 32.55159703946163,
-                       1e-4);
-    cr_expect_float_eq(json_number(cJSON_GetObjectItem(system, "bleu_bootstrap"), "interval"),
-                       22.727228120124458, 1e-4);
-    cr_expect_float_eq(json_number(cJSON_GetObjectItem(system, "chrf_bootstrap"), "mean"), 66.529976, 1e-4);
-    cr_expect_float_eq(json_number(cJSON_GetObjectItem(system, "chrf_bootstrap"), "interval"), 9.830973,
-                       1e-4);
-    cJSON_Delete(object);
+    cr_expect_float_eq(json_number(system, "bleu_bootstrap.mean"), 32.55159703946163, 1e-4);
+    cr_expect_float_eq(json_number(system, "bleu_bootstrap.interval"), 22.727228120124458, 1e-4);
+    cr_expect_float_eq(json_number(system, "chrf_bootstrap.mean"), 66.529976, 1e-4);
+    cr_expect_float_eq(json_number(system, "chrf_bootstrap.interval"), 9.830973, 1e-4);
     cr_expect(
         shows(run_ok("qkv score a r -m bleu --confidence --samples 300"), "   34.10     33.16 +- 24.19 "));
     cr_expect(shows(run_ok("qkv score a r -m bleu --confidence"), "(nrefs:1|bs:1000|seed:12345|case:mixed|"));

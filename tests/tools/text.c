@@ -58,9 +58,7 @@ Test(text, is_read_in_every_form_where_a_sentence_is_expected)
 Test(text, is_not_waited_for, .timeout = 60)
 {
     enter(tiny_run("pipes", 2));
-    static const struct {
-        const char *file, *command;
-    } cases[] = {
+    static const char *const cases[][2] = {
         {"run/qkv.format", "inspect run"},
         {"run/config.yaml", "inspect run"},
         {"run/source.vocabulary", "translate run dev.tsv"},
@@ -75,10 +73,10 @@ Test(text, is_not_waited_for, .timeout = 60)
     run_ok("test -e run/best.safetensors || cp run/last.safetensors run/best.safetensors; touch links "
            "evaluation.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *file = cases[i].file;
+        const char *file = cases[i][0];
         run_ok("mv %s kept && mkfifo %s", file, file);
-        cr_expect(fails(run("qkv %s", cases[i].command), 2,
-                        format("%s: cannot be read: it is a named pipe\n", file)));
+        cr_expect(
+            fails(run("qkv %s", cases[i][1]), 2, format("%s: cannot be read: it is a named pipe\n", file)));
         run_ok("mv kept %s", file);
     }
 }

@@ -1,8 +1,6 @@
 /* --words of qkv attention and qkv explain, with byte-pair encoding: the maps of tokens, merged by hand. */
-#include "json.h"
+#include "scene.h"
 #include "tiny_run.h"
-
-#include <cjson/cJSON.h>
 
 enum { CAPACITY = 32 };
 
@@ -31,7 +29,7 @@ static int group(const cJSON *tokens, int word[CAPACITY], char *name[CAPACITY])
     int count = 0;
     bool goes_on = false;
     for (int i = 0; i < cJSON_GetArraySize(tokens); i++) {
-        const char *token = cJSON_GetArrayItem(tokens, i)->valuestring;
+        const char *token = json_text(tokens, format("%d", i));
         if (!goes_on) name[count++] = format("%s", "");
         word[i] = count - 1;
         goes_on = continues(token) && i + 1 < cJSON_GetArraySize(tokens);
@@ -44,11 +42,10 @@ static void expect_merged(const cJSON *tokens, const cJSON *words, const int *ro
                           const int *column_word, int columns)
 {
     cr_assert_eq(cJSON_GetArraySize(words), rows);
-    int token_rows = cJSON_GetArraySize(tokens),
-        token_columns = cJSON_GetArraySize(cJSON_GetArrayItem(tokens, 0));
+    int token_rows = cJSON_GetArraySize(tokens), token_columns = json_size(tokens, "0");
     for (int i = 0; i < rows; i++) {
         double row_sum = 0;
-        cr_assert_eq(cJSON_GetArraySize(cJSON_GetArrayItem(words, i)), columns);
+        cr_assert_eq(json_size(words, format("%d", i)), columns);
         for (int j = 0; j < columns; j++) {
             double sum = 0;
             int parts = 0;
@@ -68,10 +65,9 @@ static void expect_merged(const cJSON *tokens, const cJSON *words, const int *ro
 static int expect_tokens(const cJSON *tokens, const cJSON *merged, const char *key, int word[CAPACITY])
 {
     char *name[CAPACITY];
-    int count = group(cJSON_GetObjectItem(tokens, key), word, name);
-    const cJSON *names = cJSON_GetObjectItem(merged, key);
-    cr_assert_eq(cJSON_GetArraySize(names), count, "%s", key);
-    for (int i = 0; i < count; i++) cr_expect_str_eq(cJSON_GetArrayItem(names, i)->valuestring, name[i]);
+    int count = group(json_at(tokens, key), word, name);
+    cr_assert_eq(json_size(merged, key), count, "%s", key);
+    for (int i = 0; i < count; i++) cr_expect_str_eq(json_text(merged, format("%s.%d", key, i)), name[i]);
     return count;
 }
 
@@ -83,16 +79,15 @@ static void expect_words(const char *command)
     int sources = expect_tokens(tokens, merged, "source", source_word),
         inputs = expect_tokens(tokens, merged, "target_input", input_word),
         outputs = expect_tokens(tokens, merged, "target_output", output_word);
-    cr_assert_lt(sources, cJSON_GetArraySize(cJSON_GetObjectItem(tokens, "source")),
-                 "some words have several pieces");
-    cr_assert_lt(outputs, cJSON_GetArraySize(cJSON_GetObjectItem(tokens, "target_output")));
-    const cJSON *maps = cJSON_GetObjectItem(tokens, "maps"), *word_maps = cJSON_GetObjectItem(merged, "maps");
-    cr_assert_eq(cJSON_GetArraySize(maps), 2 * 2 + 2 + 2);
-    for (int i = 0; i < cJSON_GetArraySize(maps); i++) {
-        const cJSON *map = cJSON_GetArrayItem(maps, i), *words = cJSON_GetArrayItem(word_maps, i);
-        const char *kind = cJSON_GetObjectItem(map, "kind")->valuestring;
+    cr_assert_lt(sources, json_size(tokens, "source"), "some words have several pieces");
+    cr_assert_lt(outputs, json_size(tokens, "target_output"));
+    cr_assert_eq(json_size(tokens, "maps"), 2 * 2 + 2 + 2);
+    for (int i = 0; i < json_size(tokens, "maps"); i++) {
+        const cJSON *map = json_at(tokens, format("maps.%d", i)),
+                    *words = json_at(merged, format("maps.%d", i));
+        const char *kind = json_text(map, "kind");
         bool decoder = !strcmp(kind, "decoder"), encoder = !strcmp(kind, "encoder");
-        expect_merged(cJSON_GetObjectItem(map, "weights"), cJSON_GetObjectItem(words, "weights"),
+        expect_merged(json_at(map, "weights"), json_at(words, "weights"),
                       encoder   ? source_word
                       : decoder ? input_word
                                 : output_word,
@@ -103,22 +98,14 @@ static void expect_words(const char *command)
     }
 }
 
-static const cJSON *step(const cJSON *explanation, const char *name)
-{
-    const cJSON *item, *walk = cJSON_GetArrayItem(cJSON_GetObjectItem(explanation, "walks"), 0);
-    cJSON_ArrayForEach(
-        item, cJSON_GetObjectItem(walk, "steps")) if (!strcmp(cJSON_GetObjectItem(item, "name")->valuestring,
-                                                              name)) return item;
-    return NULL;
-}
-
 #define FOUR "run 'one four' -t 'uno cuatro' "
 
 static void expect_word_weights(const char *options)
 {
     static const char *const axes[] = {"rows", "columns"};
     const cJSON *explanation = json_by("qkv explain " FOUR "--words %s -f json", options);
-    const cJSON *weights = step(explanation, "weights"), *words = step(explanation, "word_weights");
+    const cJSON *weights = step_of(explanation, 0, "weights"),
+                *words = step_of(explanation, 0, "word_weights");
     int word[2][CAPACITY], count[2];
     char *name[CAPACITY];
     cr_assert_not_null(words);
@@ -151,13 +138,14 @@ Test(words, merge_the_pieces_of_words)
     for (int i = 0; i < 5; i++) expect_word_weights(options[i]);
     cr_expect(shows(run_ok("qkv attention " FOUR "-f json"), "@@"));
     /* One of its pieces follows the complete word, too. */
-    const cJSON *rows =
-        json_at(step(json_by("qkv explain " FOUR "--words --follow 4 -f json"), "word_weights"), "rows");
+    const cJSON *rows = json_at(
+        step_of(json_by("qkv explain " FOUR "--words --follow 4 -f json"), 0, "word_weights"), "rows");
     cr_expect_str_eq(remember(cJSON_PrintUnformatted(rows)), "[\"cuatro\"]");
-    const cJSON *all = step(json_by("qkv explain " FOUR "--words -f json"), "word_weights"),
-                *one = step(json_by("qkv explain " FOUR "--words --follow cuatro -f json"), "word_weights");
+    const cJSON *all = step_of(json_by("qkv explain " FOUR "--words -f json"), 0, "word_weights"),
+                *one = step_of(json_by("qkv explain " FOUR "--words --follow cuatro -f json"), 0,
+                               "word_weights");
     cr_expect(cJSON_Compare(json_at(all, "values.0.1"), json_at(one, "values.0.0"), true));
-    cr_expect_null(step(json_by("qkv explain " FOUR "-f json"), "word_weights"));
+    cr_expect_null(step_of(json_by("qkv explain " FOUR "-f json"), 0, "word_weights"));
     cr_expect(shows(run_ok("qkv explain " FOUR "--words -f svg"), ">cuatro<")); /* a picture shows words */
     cr_expect(shows(run_ok("qkv explain " FOUR "--words --head best"), "weights between words"));
     run_ok("qkv film " FOUR "-q -o tokens.png && qkv film " FOUR "-q --words -o words.png");

@@ -296,9 +296,7 @@ Test(notices, change_no_bits)
 
 Test(notices, of_keys_that_the_optimizer_or_schedule_does_not_read)
 {
-    static const struct {
-        const char *settings, *notices;
-    } cases[] = {
+    static const char *const cases[][2] = {
         {"", ""},
         {"-s training.adam_betas=[0.8,0.9] -s training.learning_rate_warmup=2 -s training.momentum=0.9", ""},
         {"-s training.momentum=0.5 -s training.nesterov=true",
@@ -322,12 +320,11 @@ Test(notices, of_keys_that_the_optimizer_or_schedule_does_not_read)
     };
     const char *folder = task("unread", true);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        cr_expect_str_eq(notices(folder, format("-s training.updates=1 %s", cases[i].settings)),
-                         cases[i].notices);
+        cr_expect_str_eq(notices(folder, format("-s training.updates=1 %s", cases[i][0])), cases[i][1]);
     /* Runs that have such keys can be resumed and opened. */
     struct outcome outcome = run("cd '%s' && qkv train c.yaml --resume -s training.updates=2 %s && "
                                  "echo w1 | qkv translate run -q",
-                                 folder, cases[5].settings);
+                                 folder, cases[5][0]);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
     cr_expect_eq(occurrences(outcome.error, "\nnotice: "), 2, "%s", outcome.error);
     outcome = run("cd '%s' && qkv train c.yaml -q --overwrite -s training.updates=1 -s training.momentum=0.5",
