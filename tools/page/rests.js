@@ -79,9 +79,9 @@ function showRests() {
     element('rests-found').hidden = !isFound;
     element('rests-say').textContent = isFound ? sentenceOfRest(parts) : rests?.error ?? 'Click one of these words.';
     if (!isFound) return;
-    const greatest = Math.max(...parts.flatMap(({ words }) => words.map(({ fall }) => Math.abs(fall)))), { patch } = rests;
+    const greatest = Math.max(1, ...parts.flatMap(({ words }) => words.map(({ fall }) => Math.abs(fall)))), { patch } = rests;
     element('rests-falls').replaceChildren(...parts.map(part => makeFalls(part, greatest)));
-    element('rests-about').textContent = patch ? patch.error ?? patch.about + (patch.unknown[0] ? ' A word of the other sentence is not in the vocabulary.' : '') : '';
+    element('rests-about').textContent = patch ? patch.error ?? patch.about + (patch.unknown[0] ? ' A word of the other sentence is not in the vocabulary.' : '') : 'Patching shows which part of the model carries what differs between both sentences.';
     const pixels = makePixels();
     element('rests-tables').replaceChildren(...(patch?.tables ?? []).map(table => makeHeat(table, pixels)));
 }
