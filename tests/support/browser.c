@@ -170,10 +170,10 @@ static void open_tab(void)
         command(format("%s.enable", domains[i]), "");
 }
 
-static void set_width(int width)
+static void set_size(int width, int height)
 {
     command("Emulation.setDeviceMetricsOverride",
-            format("\"width\":%d,\"height\":1400,\"deviceScaleFactor\":1,\"mobile\":false", width));
+            format("\"width\":%d,\"height\":%d,\"deviceScaleFactor\":1,\"mobile\":false", width, height));
 }
 
 void browser_open(const char *arguments, const char *fragment)
@@ -184,7 +184,7 @@ void browser_open(const char *arguments, const char *fragment)
     cr_assert_not_null(getcwd(folder, sizeof folder));
     if (!browser.process) start(format("%s/profile", folder));
     open_tab();
-    set_width(1280);
+    set_size(1280, 1400);
     command("Page.navigate",
             format("\"url\":%s", quoted(format("file://%s/page.html#%s", folder, fragment))));
     wait_until("state.view && isSettled()");
@@ -207,10 +207,15 @@ void browser_close(void)
     free(browser.bytes);
 }
 
+void resize_to(int width, int height)
+{
+    set_size(width, height);
+    wait_until("innerWidth === %d && innerHeight === %d", width, height);
+}
+
 void resize(int width)
 {
-    set_width(width);
-    wait_until("innerWidth === %d", width);
+    resize_to(width, 1400);
 }
 
 /* ---- what the page has ---- */

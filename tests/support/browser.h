@@ -34,7 +34,8 @@ void browser_close(void);
     }                                                                                                        \
     static void suite##_##name(void)
 
-/* Makes the window so many pixels wide. */
+/* Makes the window so many pixels wide and high; 1400 high if nothing else is said. */
+void resize_to(int width, int height);
 void resize(int width);
 
 /* The value of an expression in the page as text or as a number, and the text of an element with a data-test attribute. The

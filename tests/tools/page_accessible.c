@@ -50,10 +50,47 @@ PageTest(page_accessible, fits_the_window)
             number_of("(() => { document.querySelectorAll('#map th.column').forEach(cell => { cell.className "
                       "= 'column'; cell.firstChild.textContent = 'word'; }); const size = SMALLEST_CELL * "
                       "parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; "
-                      "element('map').firstChild.style.setProperty('--cell', `${size}px`); return "
+                      "element('maps').style.setProperty('--cell', `${size}px`); return "
                       "cells[0][1].getBoundingClientRect().width - size; })()");
         cr_expect_leq(excess, 1.0, "%d pixels: %g more", widths[i], excess);
     }
+}
+
+/* Where an element of the page is in its window: "top,bottom" and so on. */
+static double edge(const char *id, const char *name)
+{
+    return number_of("element('%s').getBoundingClientRect().%s", id, name);
+}
+
+/* On a laptop the sentence, its translation, the map and the slider are seen at once; a presentation has a larger map; two maps
+ * are alike; lines join words also where these fill several rows. */
+PageTest(page_accessible, first_view)
+{
+    enter(tiny_task("first"));
+    browser_open_run("-s training.snapshots=3", "--sentence 'a b c' --pairs dev.tsv", "s=a+b+c+a+b+c");
+    resize_to(1366, 768);
+    run_script("scrollTo(0, 0)");
+    static const char *const seen[] = {"source", "target-words", "map", "learning", "moment"};
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++)
+        cr_expect_leq(edge(seen[i], "bottom"), 768, "%s", seen[i]);
+    double side = number_of("cells[0][0].offsetWidth");
+    click("present");
+    wait_until("cells[0][0].offsetWidth !== %g", side);
+    cr_expect_gt(number_of("cells[0][0].offsetWidth"), side);
+    cr_expect_leq(edge("map", "bottom"), 768);
+    EXPECT_TRUE("first('#scale').checkVisibility()");
+    click("present");
+    click("beside");
+    wait_until("isSettled() && !element('other').hidden");
+    EXPECT_VALUE(
+        "new Set(['map', 'other'].map(id => JSON.stringify([...document.querySelectorAll(`#${id} :is(th, "
+        "td)`)].map(cell => [cell.textContent, cell.offsetWidth, cell.getBoundingClientRect().top])))).size",
+        "1");
+    resize(390);
+    run_script("goToSentence('a b c a b c a')");
+    wait_until("isSettled() && points && points.source.some(({ top }) => top > points.source[0].bottom)");
+    EXPECT_TRUE("lines.length > 6 && lines.every(({ line }) => line.checkVisibility())");
+    EXPECT_TRUE("element('title').getClientRects().length === 1 && element('title').offsetHeight < 90");
 }
 
 PageTest(page_accessible, passes_axe)

@@ -107,10 +107,13 @@ PageTest(page_learning, plays_the_training_and_drops_moments_that_were_passed)
 {
     enter(tiny_task("play"));
     opened("", "s=a+b");
-    run_script("%s", RECORD);
+    run_script("%s, window.times = [], onChange('view', () => { times.push(performance.now()); })", RECORD);
     click("play");
     wait_until("seen.length === 4 && playing === null");
     EXPECT_VALUE("JSON.stringify(seen)", "[0,2,7,null]");
+    EXPECT_TRUE("times.slice(1).every((time, i) => time - times[i] > 1190)"); /* long enough to look */
+    EXPECT_VALUE("[...element('ticks').children].map(tick => tick.textContent).join(' ')",
+                 "0, random 2 7 20, learned");
     run_script("window.matchMedia = () => ({ matches: true }), seen.length = 0");
     click("play");
     wait_until("isSettled() && seen.length === 1");
@@ -145,13 +148,24 @@ PageTest(page_learning, holds_the_learned_translation_and_moves_nothing)
     slide("Home");
     cr_expect_str_eq(value_of("%s", BOXES), boxes);
     EXPECT_TEXT("target", learned);
+    /* What the model itself says then stands below, in the room that was kept for it. */
+    EXPECT_TEXT("itself", "At this moment the model itself says nothing");
+    EXPECT_VALUE("state.view.itself.length", "1");
     cr_expect_str_eq(value_of(weights, ".beside"), own);
     cr_expect_str_neq(value_of(weights, ""), own);
-    EXPECT_VALUE("first('#other figcaption').textContent", "learned");
+    EXPECT_VALUE("['map', 'other'].map(name => at(name).dataset.moment).join()",
+                 "random, update 0,learned, update 20");
     click("hold");
     wait_until("isSettled() && !state.isHeld");
     cr_expect_str_eq(format("%s\n", text_of("target")),
                      run_ok("echo a b c | qkv translate run -q --checkpoint snapshot-0"));
+    EXPECT_TEXT("itself", "");
+    click("hold");
+    slide("ArrowRight ArrowRight");
+    cr_expect_str_eq(
+        format("At this moment the model itself says: “%s”",
+               strtok(run_ok("echo a b c | qkv translate run -q --checkpoint snapshot-7"), "\n")),
+        text_of("itself"));
     /* The line of guessing lies at the loss of equal probabilities. */
     EXPECT_TRUE("element('guess').textContent === `${Math.log(state.facts.choices[0]).toFixed(1)} guessing`");
     EXPECT_VALUE("[state.facts.choices[0], state.facts.vocabulary.length].join()", "11,11");
@@ -233,10 +247,11 @@ PageTest(page_learning, shows_what_silencing_each_head_changes)
     EXPECT_VALUE("state.head", "decoder-1-2");
     EXPECT_VALUE("count('#effects [aria-pressed=true]')", "1");
     EXPECT_VALUE("count('#order [value=error]')", "0"); /* there are no links */
-    EXPECT_VALUE("[...element('curve-key').children].filter(key => key.checkVisibility()).map(key => "
-                 "key.textContent.trim()).join()",
-                 "on the dev text,in training,The loss and the alignment error of a moment are means over 12 "
-                 "sentence pairs of pairs.tsv.");
+    EXPECT_VALUE("[...element('key-of-curve').children].filter(key => key.checkVisibility()).map(key => "
+                 "key.textContent).join()",
+                 "training loss,dev loss");
+    cr_expect(shows(text_of("curve-key"), "The loss and the alignment error of a moment are means over 12 "
+                                          "sentence pairs of pairs.tsv."));
 }
 
 /* The alignment error of a head is that of the reading of its map that is better after training, at each moment. */
@@ -255,7 +270,7 @@ static void expect_errors(const char *checkpoint)
         cr_expect_float_eq(of_head, json_number(head, reads ? "error_read" : "error_predicted"), 1e-12,
                            "%s at %s", name, checkpoint);
         EXPECT_VALUE(format("first('[data-test=head-%s] .number').textContent", name),
-                     format("%.1f %%", 100 * of_head));
+                     format("%.1f\u00a0%%", 100 * of_head));
         compared++;
     }
     cr_expect_eq(compared, 2);
@@ -292,7 +307,8 @@ PageTest(page_learning, shows_alignment_errors_at_every_moment)
     static const char *const heads[] = {"cross-1-1", "cross-1-2"};
     for (int i = 0; i < 2; i++) {
         run_script("(change({ head: '%s' }))", heads[i]);
-        cr_expect(shows(text_of("curve-key"), format("cross, layer 1, head %d, 100 %% at the top", i + 1)));
+        cr_expect(
+            shows(text_of("curve-key"), format("cross, layer 1, head %d, 100\u00a0%% at the top", i + 1)));
         cr_expect(shows(text_of("moment"),
                         format(", alignment error %s",
                                value_of("errorText(errorAt(learning.moments.at(-1), '%s'))", heads[i]))));

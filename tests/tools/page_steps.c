@@ -180,8 +180,19 @@ PageTest(page_steps, show_what_softmax_did_in_a_row)
     EXPECT_TRUE("stepOf('concatenated').values.subarray(0, 8).every(value => value === 0)");
     /* A click on the large map shows the same beside it, while the steps stay closed; another layer closes it. */
     opened("s=a+b+a+c&head=cross-1-2");
+    static const char places[] = "JSON.stringify([...document.querySelectorAll('#map :is(th, td)')].map(cell "
+                                 "=> cell.getBoundingClientRect()))";
+    run_script("places = %s", places);
     click("cell-1-2");
     wait_until("isSettled() && state.terms && !element('terms').hidden");
+    /* The map stays where it is, the cell is framed, and what is said is said of it while the pointer is elsewhere. */
+    EXPECT_VALUE(format("%s === places", places), "true");
+    point_at("cell-0-0");
+    EXPECT_VALUE("count('.clicked') + first('.clicked').dataset.test", "1cell-1-2");
+    EXPECT_TEXT("caption", value_of("sentenceOfCell(selectedHead(), { row: 1, column: 2 })"));
+    EXPECT_TRUE("(([map, panel]) => panel.top >= map.bottom && panel.width > 0.95 * "
+                "element('maps').clientWidth)([element('map'), element('terms')].map(box => "
+                "box.getBoundingClientRect()))");
     EXPECT_VALUE("[element('terms').parentElement.id, state.isWalking, element('steps').open].join()",
                  "maps,false,false");
     EXPECT_TRUE(

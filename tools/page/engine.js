@@ -129,7 +129,7 @@ async function learnedTranslation(asked, silent, silentWords) {
 
 // silent: [kind, layer, head] of each silent head; silentWords: the numbers of words of the sentence, or of the text, to which nothing
 // attends. Without a source, the model is a language model, which continues also an empty text. isHeld: other moments of training show the
-// learned translation. isBeside: also the view of the other end of training, with the same translation.
+// learned translation, and `itself` is that of the moment. isBeside: also the view of the other end of training, with the same translation.
 async function viewOf(asked) {
     const { scene, seed, hasSource, source, own, beam, choice, length, silent, silentWords, isHeld, isBeside, moment: wanted } = asked;
     if (holdsScenes) return call('page_scene', [], scene, seed ?? -1);
@@ -139,6 +139,7 @@ async function viewOf(asked) {
     const force = target => call('page_force', [source.trim() && source, target]); // as qkv translate: no words give none
     await goTo(wanted);
     setUp(asked, silent, silentWords);
+    const itself = held === null ? [] : call('page_translate', [source], beam, choice, 0).translations.slice(choice, choice + 1);
     const view = held !== null ? { ...force(held), translations: [held] }
         : searches || !hasSource ? call('page_translate', [source], beam, choice, length) : force(own ?? '');
     if (isBeside && hasSource) {
@@ -147,7 +148,7 @@ async function viewOf(asked) {
         await goTo(wanted);
         force(own ?? view.translations?.[choice] ?? ''); // a walk that follows is that of the view
     }
-    return { ...view, unsilenced };
+    return { ...view, unsilenced, itself };
 }
 
 // What a request asks for beyond what was sent last, or all of it if the page has dropped that (isAgain).

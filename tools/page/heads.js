@@ -289,11 +289,12 @@ function withSilencer(word, index) {
     if (!canSilenceWords()) return word;
     word.dataset.name = state.view.before[0] + index + 1;
     word.setAttribute('aria-keyshortcuts', 'S');
-    return make('span', { className: 'word-box' }, word,
-        makeSilencer('silentWords', word.dataset.name, word.firstChild.data, `silence-word-${index}`));
+    const silencer = makeSilencer('silentWords', word.dataset.name, word.firstChild.data, `silence-word-${index}`);
+    for (const type of ['pointerenter', 'pointerleave']) silencer.addEventListener(type, () => word.dispatchEvent(new Event(type)));
+    return make('span', { className: 'word-box' }, word, silencer);
 }
 
-// The crosses show only under the pointer, and keys do not show at all.
+// Keys do not show.
 function sayHowToSilence() {
     if (scenes || !state.view.heads.length) return '';
     return ` × or the key S silences a head${canSilenceWords() ? `, also a word of the ${hasSource ? 'sentence' : 'text'}` : ''}.`;

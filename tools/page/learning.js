@@ -10,7 +10,7 @@ function errorAt(moment, name) {
 }
 
 function errorText(rate) {
-    return `${(100 * rate).toFixed(1)} %`;
+    return `${(100 * rate).toFixed(1)}\u00a0%`;
 }
 
 // The words of a head's name: 'cross-2-1' is that of head 1 of layer 2.
@@ -24,7 +24,7 @@ function wordsOfHead(name) {
 // parameters of the moment, on the measured pairs.
 // training: [[update, loss in training up to it, without label smoothing]]; curve: [[update, loss on the dev text]].
 const learning = dataOf('learning-data') ?? { moments: [{ update: -1 }], curve: [], training: [] };
-const FRAME = 700; // milliseconds that playing shows a moment, at least
+const FRAME = 1200; // milliseconds that playing shows a moment, at least
 let playing = null; // the timer that goes on playing
 
 // The number of the moment that the state names.
@@ -35,6 +35,12 @@ function momentNumber() {
 
 function isAtEnd() {
     return momentNumber() === learning.moments.length - 1;
+}
+
+// 'random, update 0', 'update 82' or 'learned, update 4000'.
+function momentTitle(number) {
+    const { update } = learning.moments[number], name = number === learning.moments.length - 1 ? 'learned' : number ? '' : 'random';
+    return [name, update >= 0 && `update ${update}`].filter(Boolean).join(', ');
 }
 
 // The moment in the words of the worker.
@@ -131,13 +137,11 @@ function drawCurve() {
     element('curve').replaceChildren(lossOf('guess', guessing ? [[0, guessing], [last, guessing]] : []), lossOf('training', training), lossOf('dev', dev),
         ...(name ? [lineOf('error', errors), ...errors.map(point => lineOf('measured', [point, point]))] : []));
     for (const [kind, points] of Object.entries({ dev, training, error: errors })) element(`${kind}-key`).hidden = !points.length;
-    element('chart').hidden = element('curve-key').hidden = false;
+    element('chart').hidden = false;
     element('guess').textContent = guessing ? `${guessing.toFixed(1)} guessing` : '';
     element('guess').style.top = `${100 * (1 - guessing / max)}%`;
-    element('measured').hidden = !measured;
     if (measured) element('measured').textContent = `The loss and the alignment error of a moment are means over ${measured.pairs} sentence pairs of ${measured.file}.`;
-    if (name) element('curve-head').textContent = `alignment error of ${wordsOfHead(name)}, ` +
-        `100 % at the top${sayFall(name)}`;
+    if (name) element('curve-head').textContent = `Dashed: the alignment error of ${wordsOfHead(name)}, 100\u00a0% at the top${sayFall(name)}.`;
 }
 
 // ---- playing ----
@@ -145,25 +149,26 @@ function drawCurve() {
 function setPlaying(timer) {
     clearTimeout(playing);
     playing = timer;
+    document.body.classList.toggle('playing', timer !== null);
     element('play').textContent = timer === null ? '▶' : '❚❚';
     element('play').setAttribute('aria-label', timer === null ? 'Play the training' : 'Pause');
 }
 
-// Goes on when the moment has been seen, and when its view is there.
+// Goes on when the view of the moment is there, and has been seen.
 function playOn() {
     if (!isSettled()) return setPlaying(setTimeout(playOn, 50));
-    if (isAtEnd()) return setPlaying(null);
-    goToMoment(momentNumber() + 1);
-    setPlaying(setTimeout(playOn, FRAME));
+    setPlaying(setTimeout(() => {
+        if (isAtEnd()) return setPlaying(null);
+        goToMoment(momentNumber() + 1);
+        playOn();
+    }, FRAME));
 }
 
 // Readers who want less motion see one moment for each press.
 function play() {
     if (playing !== null) return setPlaying(null);
-    const first = isAtEnd() ? 0 : momentNumber() + 1;
-    if (matchMedia('(prefers-reduced-motion: reduce)').matches) return goToMoment(first);
-    if (!first) goToMoment(0);
-    setPlaying(setTimeout(playOn, first ? 0 : FRAME));
+    goToMoment(isAtEnd() ? 0 : momentNumber() + 1);
+    if (!matchMedia('(prefers-reduced-motion: reduce)').matches) playOn();
 }
 
 // Space plays where it has no other use: on the slider, on the map, and where nothing has the focus.
@@ -178,7 +183,23 @@ element('learning').addEventListener('input', () => {
     setPlaying(null);
     goToMoment(Number(element('learning').value));
 });
+const MOST_TICKS = 6;
+
+// Under the slider: the updates of moments, as many as have room, and the alignment errors then.
+function drawTicks() {
+    const last = learning.moments.length - 1, head = alignedHead(), every = Math.ceil(last / MOST_TICKS) || 1;
+    element('ticks').replaceChildren(...learning.moments.flatMap((moment, i) => {
+        if (i !== last && (i % every || last - i < every)) return [];
+        const { update } = moment, name = i === last ? 'learned' : i ? '' : 'random', error = head && errorAt(moment, head);
+        const tick = make('span', {}, [update < 0 ? '' : update, name].filter(text => text !== '').join(', '), make('small', { textContent: error === null ? '' : errorText(error) }));
+        tick.style.setProperty('--at', i / (last || 1));
+        return [tick];
+    }));
+}
+
+always('head facts', drawTicks);
 always('head facts', drawCurve);
 always('update head', showMoment);
+drawTicks();
 drawCurve();
 showMoment();

@@ -11,7 +11,7 @@ let paletteTexts = []; // the same for style sheets
 let palettePixels = null; // the same as pixels of a canvas
 
 const BACKGROUND = { light: [255, 255, 255], dark: [24, 26, 27] };
-const COLORS = 256, FADED = 24; // colours that fade into the background
+const COLORS = 256, FADED = { light: 24, dark: 100 }; // colours that fade into the background: dark red is strong on black
 
 function partsOf(color) {
     return [color >> 16, color >> 8 & 255, color & 255];
@@ -44,10 +44,10 @@ function readColors(name) {
 function setPalette() {
     if (!colormaps.length) return; // the engine is not ready
     const { name, colors } = colormaps.find(map => map.name === state.colors) ?? colormaps[0];
-    const background = state.isDark ? BACKGROUND.dark : BACKGROUND.light;
+    const theme = state.isDark ? 'dark' : 'light', background = BACKGROUND[theme];
     const growsBright = luminance(partsOf(colors[COLORS - 1])) > luminance(partsOf(colors[0]));
     palette = Array.from({ length: COLORS }, (_, i) => {
-        const color = partsOf(colors[growsBright === state.isDark ? i : COLORS - 1 - i]), share = Math.min(1, i / FADED);
+        const color = partsOf(colors[growsBright === state.isDark ? i : COLORS - 1 - i]), share = Math.min(1, i / FADED[theme]);
         return color.map((part, k) => Math.round(share * part + (1 - share) * background[k]));
     });
     palettePixels = Uint32Array.from(palette, pixelOf);
@@ -105,7 +105,7 @@ always('colors isDark', setPalette);
 // ---- the map ----
 
 const SMALLEST_CELL = 16, LARGEST_CELL = 64; // pixels
-const AROUND_MAP = 350, LOWEST_MAP = 300; // pixels: what stands around the map, which should fit the window
+const AROUND_MAP = 350, AROUND_PRESENTED = 290, LOWEST_MAP = 300; // pixels: what stands around the map, which should fit the window
 
 let cells = []; // [row][column] of the table
 let cellColors = []; // [row * columns + column]; '': a masked cell
@@ -157,12 +157,20 @@ function lightCell({ target }) {
     change({ cell: { row: Number(row), column: Number(column) }, hover: wordOf(selectedHead(), 'row', Number(row)) });
 }
 
-// The side of a cell in pixels, so that the map fits if it can.
-function cellSize(head, table) {
-    table.style.setProperty('--cell', '0px');
+// Sets the side of a cell in pixels, so that the map fits if it can.
+function sizeCells(head) {
+    const set = size => element('maps').style.setProperty('--cell', `${size}px`), table = element('map').firstChild;
+    set(0);
     const scale = textScale(), free = element('map').clientWidth - table.querySelector('tbody th').offsetWidth - 8;
-    const height = Math.max(LOWEST_MAP, innerHeight - AROUND_MAP * scale);
-    return Math.max(SMALLEST_CELL, Math.min(LARGEST_CELL * scale, Math.floor(free / head.columns), Math.floor(height / head.rows)));
+    const height = Math.max(LOWEST_MAP, innerHeight - (state.isPresenting ? AROUND_PRESENTED : AROUND_MAP * scale));
+    set(Math.max(SMALLEST_CELL, Math.min(LARGEST_CELL * scale, Math.floor(free / head.columns), Math.floor(height / head.rows))));
+}
+
+// A map as a table with its words; cellOf(row, column) makes a cell.
+function makeTable(head, label, cellOf) {
+    const top = make('tr', {}, make('td', { className: 'corner' }), ...head.columnWords.map((text, i) => headerCell(head, 'column', i, text)));
+    const rows = head.rowWords.map((_, row) => make('tr', {}, headerCell(head, 'row', row, rowTitle(head, row)), ...head.columnWords.map((_, column) => cellOf(row, column))));
+    return make('table', { 'aria-label': label }, make('thead', {}, top), make('tbody', {}, ...rows));
 }
 
 function showMap() {
@@ -175,25 +183,19 @@ function showMap() {
     element('masked').hidden = !head.weights.some(isHidden);
     const map = JSON.stringify([head.name, head.rowWords, head.columnWords, [...state.view.silent_words]]);
     const labels = `${title}: weights of queries (rows) on keys (columns)`;
+    element('map').dataset.moment = momentTitle(momentNumber());
     if (map === shownMap) {
         element('map').firstChild.setAttribute('aria-label', labels);
         return fillCells(head);
     }
     shownMap = map;
-    cells = [];
+    cells = head.rowWords.map((_, row) => head.columnWords.map((_, column) => make('td', { tabIndex: -1, 'data-test': `cell-${row}-${column}` })));
     cellColors = [];
-    const top = make('tr', {}, make('td', { className: 'corner' }),
-        ...head.columnWords.map((text, i) => headerCell(head, 'column', i, text)));
-    const rows = head.rowWords.map((_, row) => {
-        cells.push(head.columnWords.map((_, column) => make('td', { tabIndex: -1, 'data-test': `cell-${row}-${column}` })));
-        return make('tr', {}, headerCell(head, 'row', row, rowTitle(head, row)), ...cells[row]);
-    });
-    const table = make('table', { 'aria-label': labels },
-        make('thead', {}, top), make('tbody', {}, ...rows));
+    const table = makeTable(head, labels, (row, column) => cells[row][column]);
     fillCells(head);
     nameCells();
     element('map').replaceChildren(table);
-    table.style.setProperty('--cell', `${cellSize(head, table)}px`);
+    sizeCells(head);
     table.addEventListener('pointerover', lightCell);
     table.addEventListener('focusin', lightCell);
     table.addEventListener('click', showRow);
@@ -205,42 +207,48 @@ function showMap() {
 // What softmax did in the row of a cell. Merged tokens have no such row.
 function showRow(event) {
     const [, row, column] = /^cell-(\d+)-(\d+)$/.exec(event.target.dataset.test ?? '') ?? [];
-    if (row !== undefined && !state.words) change({ number: { name: 'weights', row: Number(row), column: Number(column), isOfMap: !state.isWalking || state.lesson > 0 } });
+    if (row !== undefined && !state.words) change({ number: { name: 'weights', row: Number(row), column: Number(column), isOfMap: true } });
 }
-
-const LABEL_OF_OTHER = 80; // pixels for the words of the rows
 
 // The map of the same head at the other end of training.
 function showBeside() {
     const head = selectedHead(), other = state.view.beside && viewInWords(state.view.beside).heads.find(({ name }) => name === head?.name);
     element('other').hidden = !other;
-    if (!other) return;
-    const size = Math.max(SMALLEST_CELL / 2, Math.floor(((element('other').clientWidth || 320) - LABEL_OF_OTHER * textScale()) / other.columns));
-    element('other').replaceChildren(make('figcaption', { textContent: isAtEnd() ? 'random' : 'learned' }), makeMapWithWords(other, Math.min(size, LARGEST_CELL)));
+    const moment = element('other').dataset.moment = momentTitle(isAtEnd() ? 0 : learning.moments.length - 1);
+    element('other').replaceChildren(...(other ? [makeTable(other, `the same map, ${moment}`, (row, column) => {
+        const weight = other.weights[row * other.columns + column], cell = make('td', { className: isHidden(weight) ? 'hidden-cell' : '' });
+        if (!isHidden(weight)) cell.style.backgroundColor = paletteTexts[shadeOfWeight(weight)];
+        return cell;
+    })] : []));
 }
 
 element('map').addEventListener('pointerleave', unlight);
 new ResizeObserver(() => {
-    const head = selectedHead(), table = element('map').firstChild;
-    if (head && table) table.style.setProperty('--cell', `${cellSize(head, table)}px`);
+    if (selectedHead() && element('map').firstChild) sizeCells(selectedHead());
 }).observe(element('map'));
 
 function lightMap() {
     const head = selectedHead();
     if (!head || !cells.length) return;
-    const lit = litPlace(head);
-    const table = element('map').firstChild;
-    for (const old of table.querySelectorAll('.lit')) old.classList.remove('lit');
+    const lit = litPlace(head), explained = explainedCell(head);
+    for (const old of element('maps').querySelectorAll('.lit, .clicked')) old.classList.remove('lit', 'clicked');
     const light = cell => cell?.classList.add('lit');
-    if (lit.row >= 0) table.querySelectorAll('tbody th')[lit.row]?.classList.add('lit');
-    if (lit.column >= 0) table.querySelectorAll('thead th')[lit.column]?.classList.add('lit');
-    for (let column = 0; column < head.columns; column++) light(cells[lit.row]?.[column]);
-    for (let row = 0; row < head.rows; row++) light(cells[row][lit.column]);
+    for (const { rows } of element('maps').querySelectorAll('.map > table')) {
+        if (lit.row >= 0) [...rows[lit.row + 1]?.cells ?? []].forEach(light);
+        if (lit.column >= 0) for (const line of rows) light(line.cells[lit.column + 1]);
+    }
+    if (explained) cells[explained.row][explained.column].classList.add('clicked');
+}
+
+// The cell whose row of softmax is shown; null: none.
+function explainedCell(head) {
+    const of = state.words ? null : state.terms?.of;
+    return of?.isOfMap && of.row < head.rows && of.column < head.columns ? of : null;
 }
 
 onChange('view head isDark colors', showBeside);
 onChange('view head isDark colors', showMap);
-onChange('view head isDark colors hover cell', () => {
+onChange('view head isDark colors hover cell terms', () => {
     lightMap();
     element('caption').textContent = caption();
 });
@@ -322,7 +330,8 @@ function sentenceOfHead(head) {
 }
 
 function sentenceOf(head) {
-    if (state.cell) return sentenceOfCell(head, state.cell);
+    const cell = explainedCell(head) ?? state.cell;
+    if (cell) return sentenceOfCell(head, cell);
     const { row, column } = litPlace(head);
     if (row >= 0) return sentenceOfRow(head, row);
     return column >= 0 ? sentenceOfColumn(head, column) : sentenceOfHead(head);

@@ -92,13 +92,14 @@ function start({ colormaps: names, colors, ...facts }) {
 function showRun() {
     const { name, source, target, summary } = run, language = code => languageName(code) ?? code;
     element('name').textContent = document.title = name;
+    element('title').textContent = `Watch a small model ${hasSource ? 'translate' : 'write'}`;
     element('about').textContent = `${hasSource ? `translates ${language(source)} to ${language(target)}` : `continues a text in ${language(target)}`}; the model runs in this page`;
-    element('model').textContent = summary;
+    element('model').textContent = summary.replace(/\d{4,}(?= parameters)/, count => Number(count).toLocaleString('en'));
     for (const id of languageName(source) ? ['source', 'source-words'] : []) element(id).lang = source;
     for (const id of languageName(target) ? ['own', 'target', 'target-words', ...(hasSource ? [] : ['source'])] : []) element(id).lang = target;
     document.body.classList.add(hasSource ? 'has-source' : 'has-text');
     if (hasSource) return;
-    element('intro').textContent = 'This page holds a small model that learned to continue a text. Type a beginning: the large map shows at which words before it each word looked. Drag the slider to “random” to see the same model before it had learned.';
+    element('intro').textContent = 'This small model learned to continue a text. Type a beginning: the map shows at which words before it each word looked. Drag the slider to “random” to see it before that.';
     element('source').ariaLabel = element('source').placeholder = 'Type the beginning of a text';
     element('target-words').ariaLabel = 'Words of the text';
 }

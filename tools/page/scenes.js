@@ -41,7 +41,7 @@ function fillChoice() {
 
 if (scenes) {
     document.body.classList.add('of-scenes');
-    element('name').textContent = 'Attention, step by step';
+    element('title').textContent = 'Attention, step by step';
     element('about').textContent = 'the numbers are computed in this page';
     element('scene').hidden = false;
     element('scene').append(element('message'));

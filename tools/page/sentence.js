@@ -120,7 +120,7 @@ if (!CSS.supports('field-sizing', 'content'))
 // In percent, which are not below the least number that is shown.
 function percent(probability, least) {
     const hundredths = 100 * probability;
-    return hundredths < least ? `<${least} %` : `${hundredths.toFixed(least < 1 ? 1 : 0)} %`;
+    return hundredths < least ? `<${least}\u00a0%` : `${hundredths.toFixed(least < 1 ? 1 : 0)}\u00a0%`;
 }
 
 // ---- words ----
@@ -224,6 +224,9 @@ function showTranslations() {
     const { view } = state, box = element('translations'), rivals = state.own === null && view.translations.length > 1 ? view.translations : [];
     element('target').textContent = state.own ?? view.translations[state.choice]?.replaceAll(/ ?<\/s> ?/g, '\n') ?? '';
     element('target').hidden = state.own !== null;
+    const isSame = view.target_outputs.filter(word => word !== '</s>').join(' ') === element('target').textContent;
+    element('target').classList.toggle('unseen', isSame); // the words above say the same
+    element('itself').textContent = element('itself').title = view.itself.length ? `At this moment the model itself says${view.itself[0] ? `: “${view.itself[0]}”` : ' nothing'}` : '';
     element('unsilenced').hidden = !view.unsilenced.length;
     element('unsilenced').textContent = `With nothing silent: ${view.unsilenced[0]}`;
     box.hidden = element('translations-title').hidden = !rivals.length;
@@ -274,7 +277,7 @@ onChange('view hover cell step', lightWords);
 
 // Lines of the selected head between words, as wide and as strong as their weights: straight between the two sentences
 // for cross attention, arcs above the sentence or below the translation for self-attention. Where words fill several
-// rows, which lines would cross, only those of the lit word are shown.
+// rows, lines pass behind words.
 const WEAKEST_LINE = 0.05;
 
 let lines = []; // [{line, row, column, weight}] of the selected head
@@ -288,10 +291,6 @@ function anchors(side) {
         const last = boxes[tokensOf({ side, index }).at(-1)], right = last.top === box.top ? last.right : box.right;
         return { x: (box.left + right) / 2 - origin.left, top: box.top - origin.top, bottom: box.bottom - origin.top };
     });
-}
-
-function isWrapped(points) {
-    return points.some(point => point.top > points[0].bottom);
 }
 
 function arc(from, to, isAbove) {
@@ -309,10 +308,7 @@ function showLines() {
     const head = selectedHead();
     lines = [];
     if (head) {
-        if (!points) {
-            points = { source: anchors('source'), target: anchors('target') };
-            element('pair').classList.toggle('wrapped', Object.values(points).some(isWrapped));
-        }
+        points ??= { source: anchors('source'), target: anchors('target') };
         head.weights.forEach((weight, i) => {
             if (weight < WEAKEST_LINE) return;
             const row = Math.floor(i / head.columns), column = i % head.columns;

@@ -7,7 +7,7 @@ const state = {
     seed: null,       // of the random numbers of the scene; null: its own. Of the words that are drawn; null: they are searched for
     own: null,        // a translation of the user's own; null: the model translates
     update: null,     // of training, whose parameters translate; null: the learned ones
-    isHeld: true,     // at other moments of training, the page shows the learned translation, so that maps can be compared
+    isHeld: true,     // at other moments of training, the page shows the maps of the learned translation, so that they can be compared
     isBeside: false,  // the map of the other end of training stands beside the large map
     beam: 1,          // hypotheses of the search
     temperature: 1,   // of the probabilities of words
@@ -242,8 +242,17 @@ function onText(field, typed) {
 }
 
 document.addEventListener('keydown', event => {
-    if (event.key === 'Escape' && !event.isComposing) change({ hover: null, held: null, cell: null, number: null });
+    if (event.key !== 'Escape' || event.isComposing) return;
+    closeOverlays();
+    change({ hover: null, held: null, cell: null, number: null });
 });
+
+// Closes help and known words, which lie over the page; what holds `inside` stays.
+function closeOverlays(inside = null) {
+    for (const box of document.querySelectorAll('.overlay[open]')) if (!box.contains(inside)) box.open = false;
+}
+
+document.addEventListener('click', ({ target }) => closeOverlays(target), true); // before what the click opens
 
 // ---- what the engine says ----
 
@@ -253,7 +262,7 @@ const KINDS = ['encoder', 'decoder', 'cross']; // as enum qkv_attention_kind
 // given: number of target words that the reader gave; before: number of words of the text before those that are shown.
 function readView(answer) {
     const view = { source_tokens: [], target_outputs: [], translations: [], maps: [], source_words: [], target_words: [], silent_words: [],
-        known_sources: [], known_targets: [], probabilities: [], unsilenced: [], read_as: [], given: [0], before: [0], ...answer, heads: [] };
+        known_sources: [], known_targets: [], probabilities: [], unsilenced: [], itself: [], read_as: [], given: [0], before: [0], ...answer, heads: [] };
     for (let i = 0, offset = 0; i < view.maps.length; i += 5) {
         const [kind, layer, head, rows, columns] = view.maps.subarray(i, i + 5);
         const name = KINDS[kind];

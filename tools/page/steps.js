@@ -461,7 +461,6 @@ function showTerms() {
     const box = element('terms'), step = state.terms && state.walk?.find(({ name }) => name === state.terms.of.name);
     box.hidden = !step;
     const isOfMap = Boolean(step && state.terms.of.isOfMap);
-    element('maps').classList.toggle('explained', isOfMap);
     element(isOfMap ? 'maps' : 'step-reading').append(box);
     if (!step) return;
     const { of: { row, column }, terms } = state.terms, isPowers = isSoftmax(step) && terms.length > 0;
