@@ -4,14 +4,17 @@
 #include "sentence_pair.h"
 #include "text_notes.h"
 
-#include "draw/picture.h"
-#include "report/words.h"
+#include "report/writer.h"
 #include "run/checkpoints.h"
+#include "run/training_log.h"
 
 #include <strings.h>
 
 /* How long frames are shown: the shortest, a frame whose map has nothing in common with the one before, and the last one. */
 enum { LEAST_MILLISECONDS = 250, CHANGED_MILLISECONDS = 2000, LAST_MILLISECONDS = 3000 };
+
+#define SCALE    1.5  /* pixels per unit; a film has many pictures */
+#define MAX_LOSS 1e15 /* of a chart; a training that diverged may have more */
 
 static struct sentence_pair_options pair_options;
 static const char *output, *layer, *head, *kind, *colormap;
@@ -23,6 +26,7 @@ struct film {
     unsigned kinds;
     int layer, head;
     int64_t *updates, snapshots;    /* updates [snapshots]: those of the snapshots */
+    struct chart_line curve;        /* of the training loss over updates */
     struct animation_frame *frames; /* [count]; their bytes are owned */
     double *weights;                /* of the last frame; NULL: there is none */
     int64_t count;
@@ -69,13 +73,41 @@ static int milliseconds_of(struct film *film, const struct qkv_attention_map *ma
     return LEAST_MILLISECONDS + (int)(change * (CHANGED_MILLISECONDS - LEAST_MILLISECONDS));
 }
 
-/* Draws a frame: the map of the head with the present parameters. */
+/* Reads the curve: the losses of the log, and of snapshots, which are close together before the log begins. */
+static enum qkv_status read_curve(struct film *film, struct qkv_error *error)
+{
+    struct qkv_training_log log = {0};
+    struct qkv_arena *arena = &film->pair.arena;
+    enum qkv_status status = qkv_training_log_read(&log, film->pair.run.path, error);
+    const int64_t most = film->snapshots + log.intervals;
+    double *x = required(qkv_arena_zeros(arena, 2 * most, sizeof *x)), *y = x + most;
+    int64_t *count = &film->curve.count;
+    for (int64_t i = 0, at = 0; !status && i <= film->snapshots; i++) {
+        const bool last = i == film->snapshots;
+        const double update = last ? (double)INFINITY : (double)film->updates[i];
+        for (; at < log.intervals && log.interval[at].place.update <= update; at++) {
+            x[*count] = log.interval[at].place.update;
+            y[*count] = log.interval[at].loss;
+            *count += y[*count] < MAX_LOSS;
+        }
+        if (last) break;
+        status = qkv_snapshot_load(&film->pair.run, film->updates[i], &y[*count], error);
+        x[*count] = update;
+        *count += y[*count] < MAX_LOSS;
+    }
+    film->curve.x = x;
+    film->curve.y = y;
+    qkv_training_log_release(&log);
+    return status;
+}
+
+/* Draws a frame: the map of the head with the present parameters, and a dot at their update on the curve. The first loss is that
+ * of the random weights, before an update. */
 static enum qkv_status add_frame(struct film *film, int64_t update, double loss, struct qkv_error *error)
 {
     struct qkv_attention_report all, one;
     struct qkv_arena *arena = &film->pair.arena;
-    char *bytes;
-    size_t size;
+    struct bytes bytes = {0};
     enum qkv_status status = collect(film, &all, error);
     if (!status)
         status = qkv_attention_select(&all, film->kinds, film->layer, film->head, arena, &one, error);
@@ -84,15 +116,28 @@ static enum qkv_status add_frame(struct film *film, int64_t update, double loss,
     /* This text is drawn below the title, next to the name of the map. */
     one.model = isfinite(loss) ? TEXT_IN(arena, "update %lld, training loss %.2f", (long long)update, loss)
                                : TEXT_IN(arena, "update %lld", (long long)update);
-    const struct qkv_format_options style = {.colormap = colormap, .maximum = 1, .missing = &film->missing};
-    if (qkv_attention_render(&one, qkv_format_find("png"), &style, &bytes, &size, error)) return QKV_INVALID;
-    film->frames[film->count++] = (struct animation_frame){bytes, size, milliseconds_of(film, &one.maps[0])};
-    return QKV_OK;
+    const struct chart_line *curve = &film->curve;
+    const struct chart_point dot = {(double)update, loss < MAX_LOSS ? loss : *curve->y, 4, CHART_DOT};
+    const struct chart chart = {.x_label = "update",
+                                .y_label = "training loss",
+                                .lines = curve,
+                                .line_count = 1,
+                                .points = &dot,
+                                .point_count = 1};
+    const struct format_job job = {.report = &one,
+                                   .options = {.colormap = colormap, .maximum = 1},
+                                   .arena = arena,
+                                   .chart = curve->count ? &chart : NULL};
+    status = qkv_png_draw(qkv_draw_maps, &job, SCALE, &film->missing, &bytes, error);
+    film->frames[film->count++] =
+        (struct animation_frame){bytes.data, bytes.size, milliseconds_of(film, &one.maps[0])};
+    return !status && bytes.failed ? qkv_no_memory(error) : status;
 }
 
 static enum qkv_status draw_frames(struct film *film, struct qkv_error *error)
 {
     film->frames = required(calloc((size_t)film->snapshots, sizeof *film->frames));
+    if (read_curve(film, error)) return QKV_INVALID;
     for (int64_t i = 0; i < film->snapshots; i++) {
         double loss;
         enum qkv_status status = qkv_snapshot_load(&film->pair.run, film->updates[i], &loss, error);
@@ -135,7 +180,7 @@ static enum qkv_status make_film(struct film *film, char **operand, struct qkv_e
 
 static int run_film(int operands, char **operand)
 {
-    struct film film = {.layer = QKV_ATTENTION_EACH, .head = QKV_ATTENTION_BEST};
+    struct film film = {.layer = QKV_ATTENTION_EACH, .head = QKV_ATTENTION_BEST, .curve.without_marks = true};
     enum qkv_attention_kind chosen = QKV_ATTENTION_CROSS;
     struct qkv_error error = {""};
     (void)operands;
@@ -161,10 +206,9 @@ const struct command command_film = {
     .name = "film",
     .summary = "draw how a head learned what to attend to, as an animated picture",
     .description = "Draws the attention map of one head for each snapshot of the training "
-                   "(training.snapshots), from the random weights on, each with its update and loss: the "
-                   "longer, the more "
-                   "the map has changed. All "
-                   "frames show the translation by the trained model, or that of --target. The file is an "
+                   "(training.snapshots), from the random weights on, each beside the curve of the training "
+                   "loss with a dot at its update: the longer, the more the map has changed. All frames show "
+                   "the translation by the trained model, or that of --target. The file is an "
                    "animated PNG, which browsers play; other programs show its last frame.\n",
     .examples = "  qkv film runs/toy_en_es \"the cat is sleeping\" -o film.png\n"
                 "  qkv film runs/toy_en_es \"we paint\" --kind encoder --layer 2 --head 1\n",

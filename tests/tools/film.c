@@ -91,12 +91,61 @@ static uint32_t expected_time(const char *before, const char *now)
     return (uint32_t)(250 + 1750 * change);
 }
 
+/* Undoes the filters of the lines of an image (PNG specification, section 9), each of which begins with that of its line. */
+static void unfilter(Bytef *image, const uint32_t size[static 2])
+{
+    const int line = (int)(3 * size[0] + 1);
+    for (int y = 0; y < (int)size[1]; y++) {
+        Bytef *row = image + y * line;
+        for (int x = 1; x < line; x++) {
+            int left = x > 3 ? row[x - 3] : 0, up = y ? row[x - line] : 0,
+                corner = x > 3 && y ? row[x - 3 - line] : 0;
+            int to_left = abs(up - corner), to_up = abs(left - corner),
+                to_corner = abs(left + up - 2 * corner);
+            int nearest = to_left <= to_up && to_left <= to_corner ? left : to_up <= to_corner ? up : corner;
+            const int predicted[] = {0, left, up, (left + up) / 2, nearest};
+            cr_assert_lt(row[0], 5);
+            row[x] = (Bytef)(row[x] + predicted[row[0]]);
+        }
+        row[0] = 0;
+    }
+}
+
+/* The centre of the dot on the curve, in the right half of an image. */
+static void find_dot(const Bytef *image, const uint32_t size[static 2], double dot[static 2])
+{
+    double count = 0;
+    dot[0] = dot[1] = 0;
+    for (uint32_t y = 0; y < size[1]; y++)
+        for (uint32_t x = size[0] / 2; x < size[0]; x++) {
+            if (memcmp(image + y * (3 * size[0] + 1) + 1 + 3 * x, "\xD5\x5E\x00", 3) != 0) continue;
+            dot[0] += x;
+            dot[1] += y;
+            count++;
+        }
+    cr_assert_gt(count, 50.0);
+    dot[0] /= count;
+    dot[1] /= count;
+}
+
+/* The mean loss at a snapshot since the last line of the log. */
+static double loss_at(int update)
+{
+    double sum, tokens;
+    char *text = run_ok("for key in loss tokens; do grep -ao '\"train.log_'$key'\":\"[^\"]*' "
+                        "run/snapshot-%d.safetensors | cut -d'\"' -f4; done",
+                        update);
+    cr_assert_eq(sscanf(text, "%lf %lf", &sum, &tokens), 2);
+    return sum / tokens;
+}
+
 Test(film, has_a_frame_for_each_snapshot)
 {
     enter(tiny_task("film"));
     run_ok("qkv train c.yaml --quiet -s training.snapshots=4 && film=\"qkv film run 'a b c' --target 'A B C' "
            "--head 1\" && eval $film -o a.png && eval $film -o b.png && cmp a.png b.png");
     static const char *const snapshots[] = {"snapshot-0", "snapshot-2", "snapshot-7"};
+    static const int updates[] = {0, 2, 7, 20};
     struct pixels still = {0}, frames[MAX_FRAMES];
     uint32_t size[2] = {0};
     int count = read_film("a.png", &still, frames, size);
@@ -104,6 +153,8 @@ Test(film, has_a_frame_for_each_snapshot)
     cr_assert_eq(still.size, frames[count - 1].size);
     cr_expect_arr_eq(still.bytes, frames[count - 1].bytes, still.size, "the still image is the last frame");
     Bytef *all[MAX_FRAMES];
+    double dot[MAX_FRAMES][2];
+    const uint32_t line = 3 * size[0] + 1;
     for (int i = 0; i < count; i++) {
         uLongf inflated = (uLongf)size[1] * (3 * size[0] + 1), expected = inflated;
         Bytef *pixels = all[i] = malloc(inflated);
@@ -112,10 +163,26 @@ Test(film, has_a_frame_for_each_snapshot)
         uint32_t time = i == 0 ? 250 : i == 3 ? 3000 : expected_time(snapshots[i - 1], snapshots[i]);
         cr_expect_leq(abs((int)frames[i].milliseconds - (int)time), 1, "frame %d: %u ms, not %u", i,
                       frames[i].milliseconds, time);
-        /* The lower half has no title, which tells the update, but the map. */
-        for (int j = 0; j < i; j++)
-            cr_expect(memcmp(all[i] + expected / 2, all[j] + expected / 2, expected - expected / 2) != 0,
-                      "frames %d and %d have one map", j, i);
+        unfilter(pixels, size);
+        find_dot(pixels, size, dot[i]);
+        /* The left of the lower half has no title, which tells the update, and no dot, but the map. */
+        for (int j = 0; j < i; j++) {
+            bool same = true;
+            for (uint32_t y = size[1] / 2; y < size[1]; y++)
+                same = same && !memcmp(all[i] + y * line, all[j] + y * line, line / 2);
+            cr_expect(!same, "frames %d and %d have one map", j, i);
+        }
+    }
+    /* The dot moves as update and loss do, from the loss of the first update for the random weights. */
+    const double last = loss_at(updates[3]), first = loss_at(updates[1]);
+    cr_expect_gt(dot[3][0] - dot[0][0], 100.0);
+    cr_expect_gt(dot[3][1] - dot[1][1], 20.0);
+    cr_expect_float_eq(dot[0][1], dot[1][1], 0.5);
+    for (int i = 1; i < 4; i++) {
+        double across = (double)updates[i] / updates[3],
+               down = (loss_at(updates[i]) - first) / (last - first);
+        cr_expect_float_eq(dot[i][0], dot[0][0] + across * (dot[3][0] - dot[0][0]), 1, "frame %d", i);
+        cr_expect_float_eq(dot[i][1], dot[1][1] + down * (dot[3][1] - dot[1][1]), 1, "frame %d", i);
     }
     for (int i = 0; i < count; i++) free(all[i]);
     for (int i = 0; i < count; i++) free(frames[i].bytes);

@@ -4,7 +4,6 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/numbers.h"
-#include "draw/picture.h"
 
 #include <math.h>
 
@@ -268,13 +267,13 @@ static void draw_line(const struct frame *frame, int64_t index, bool of_band)
         draw_mark_of_line(frame, index, points[2 * i], points[2 * i + 1]);
 }
 
-/* Draws a symbol: a star with a white rim, or a ring around a point. */
+/* Draws a symbol: a star or dot with a white rim, or a ring around a point. */
 static void draw_symbol(const struct frame *frame, enum chart_symbol symbol, double x, double y,
                         uint32_t color)
 {
     double points[2 * MAX_CORNERS];
-    if (symbol == CHART_STAR) {
-        draw_mark(frame, STAR, x, y, 1.5 * MARK_SIZE, 0.4 * MARK_SIZE, color);
+    if (symbol != CHART_RING) {
+        draw_mark(frame, symbol == CHART_STAR ? STAR : CIRCLE, x, y, 1.5 * MARK_SIZE, 0.4 * MARK_SIZE, color);
         return;
     }
     int64_t corners = mark_corners(CIRCLE, x, y, 2.2 * MARK_SIZE, points);
@@ -416,6 +415,16 @@ static bool draw_sheet(const void *what, struct canvas *canvas)
     return true;
 }
 
+bool qkv_chart_draw(const struct chart *chart, struct canvas *canvas, double left, double top, double width,
+                    double height, struct qkv_arena *arena)
+{
+    bool is_memory_out = false;
+    const struct sheet sheet = {chart, 1, 1, arena, &is_memory_out};
+    struct frame frame = {&sheet, chart, canvas, .plot = {width, height, 4}};
+    draw_panel(&frame, left - LABEL_SIZE / 2 - TICK_WIDTH, top - height_above(chart));
+    return !is_memory_out;
+}
+
 enum qkv_status qkv_charts_write(const struct chart *charts, int64_t count, int64_t columns, const char *path,
                                  struct qkv_missing_characters *missing, struct qkv_error *error)
 {
@@ -448,7 +457,7 @@ enum {
     LETTERS_APART = 24, /* minimal distance in columns between the letters of a line */
 };
 
-static const char SYMBOLS[CHART_SYMBOLS] = {[CHART_STAR] = '*', [CHART_RING] = '@'};
+static const char SYMBOLS[CHART_SYMBOLS] = {[CHART_STAR] = '*', [CHART_RING] = '@', [CHART_DOT] = 'o'};
 
 /* The cells of a chart, [height, width]. */
 struct text_grid {

@@ -2,7 +2,7 @@
  * told apart without colour. */
 #pragma once
 
-#include "text.h"
+#include "picture.h"
 
 struct chart_line {
     const char *name;
@@ -17,7 +17,7 @@ struct chart_line {
 };
 
 /* The symbol that highlights a point. */
-enum chart_symbol { CHART_STAR, CHART_RING, CHART_SYMBOLS };
+enum chart_symbol { CHART_STAR, CHART_RING, CHART_DOT, CHART_SYMBOLS };
 
 struct chart_point {
     double x, y;
@@ -45,6 +45,12 @@ struct chart {
  * written, and if memory runs out; the file is then left as it was. missing: as of qkv_png_draw. */
 enum qkv_status qkv_charts_write(const struct chart *charts, int64_t count, int64_t columns, const char *path,
                                  struct qkv_missing_characters *missing, struct qkv_error *error);
+
+/* Draws a chart without title and legend. This is the rectangle of its plot; the numbers of its axes are within CHART_LEFT on the
+ * left of it, and CHART_BELOW below. False if memory runs out. */
+enum { CHART_LEFT = 64, CHART_BELOW = 48 };
+bool qkv_chart_draw(const struct chart *chart, struct canvas *canvas, double left, double top, double width,
+                    double height, struct qkv_arena *arena);
 
 /* Appends charts for a terminal of `width` columns, each `height` lines high without the labels of the axes, and their legend,
  * that of the first chart. Every line except companions has a letter, from a on. `ascii`: no Braille patterns, which have eight

@@ -15,7 +15,6 @@
  */
 #include "core/memory.h"
 #include "core/numbers.h"
-#include "draw/picture.h"
 #include "graph/attention_rule.h"
 #include "report/writer.h"
 
@@ -43,6 +42,7 @@ enum { MAX_STROKES = 64 }; /* of a line of the hatching */
 #define TITLE_PITCH 20. /* from one line of the title to the next */
 #define SMALL_SIZE  11.
 #define BAR_WIDTH   16.
+#define CHART_WIDTH 260. /* of the plot of a chart */
 
 enum { MAX_TITLE_LINES = 4 };
 
@@ -92,6 +92,7 @@ struct layout {
     double cell, font;               /* side of a cell, size of labels */
     double block_title, panel_title; /* heights; 0: none */
     double bar_left, bar_top, bar_height;
+    double chart_width; /* with its axis; 0: none */
     double width, height;
 };
 
@@ -255,7 +256,7 @@ static double place_blocks(struct layout *layout)
     }
     layout->bar_height = fmin(end - layout->bar_top, 360);
     layout->height = bottom + MARGIN - 8;
-    layout->width = right + 4 + BAR_WIDTH + 58 + MARGIN;
+    layout->width = right + 4 + BAR_WIDTH + 58 + layout->chart_width + MARGIN;
     double extra = floor(fmax(MIN_WIDTH - layout->width, 0) / 2);
     for (int64_t i = 0; i < layout->block_count; i++) layout->blocks[i].left += extra;
     layout->bar_left = right + 4 + extra;
@@ -359,6 +360,7 @@ static bool compute_layout(struct figure *figure)
     const struct qkv_attention_report *report = figure->report;
     struct layout *layout = &figure->layout;
     layout->single = report->map_count == 1;
+    if (figure->job->chart) layout->chart_width = CHART_LEFT + CHART_WIDTH;
     choose_cell(figure);
     for (int64_t i = 0; i < report->map_count; i++)
         if (!read_axes(figure, &report->maps[i])) return false;
@@ -623,8 +625,7 @@ static void draw_bar(const struct figure *figure)
         (struct text_style){.size = SMALL_SIZE, .anchor = ANCHOR_MIDDLE, .angle = -90, .color = soft_ink});
 }
 
-/* Draws a struct format_job. */
-static bool draw(const void *picture, struct canvas *canvas)
+bool qkv_draw_maps(const void *picture, struct canvas *canvas)
 {
     const struct format_job *job = picture;
     struct figure figure = {.job = job, .report = job->report, .canvas = canvas};
@@ -634,24 +635,26 @@ static bool draw(const void *picture, struct canvas *canvas)
     draw_heading(&figure);
     for (int64_t i = 0; i < figure.layout.block_count; i++) draw_block(&figure, &figure.layout.blocks[i]);
     draw_bar(&figure);
-    return true;
+    const struct layout *layout = &figure.layout;
+    return !job->chart || qkv_chart_draw(job->chart, canvas, layout->width - MARGIN - CHART_WIDTH,
+                                         layout->bar_top, CHART_WIDTH, layout->bar_height, job->arena);
 }
 
 static enum qkv_status write_svg(const struct format_job *job, struct bytes *out, struct qkv_error *error)
 {
     (void)error;
-    qkv_svg_draw(draw, job, out);
+    qkv_svg_draw(qkv_draw_maps, job, out);
     return QKV_OK;
 }
 
 static enum qkv_status write_png(const struct format_job *job, struct bytes *out, struct qkv_error *error)
 {
-    return qkv_png_draw(draw, job, job->options.scale, job->options.missing, out, error);
+    return qkv_png_draw(qkv_draw_maps, job, job->options.scale, job->options.missing, out, error);
 }
 
 static enum qkv_status write_pdf(const struct format_job *job, struct bytes *out, struct qkv_error *error)
 {
-    return qkv_pdf_draw(draw, job, job->options.missing, out, error);
+    return qkv_pdf_draw(qkv_draw_maps, job, job->options.missing, out, error);
 }
 
 const struct qkv_format_writer qkv_writer_svg = {

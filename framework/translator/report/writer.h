@@ -1,7 +1,7 @@
 /* Private to report: the interface of the writers of formats. */
 #pragma once
 
-#include "draw/text.h"
+#include "draw/chart.h"
 #include "report/steps.h"
 #include "report/words.h"
 
@@ -11,8 +11,12 @@ struct format_job {
     const struct qkv_explanation *explanations;
     int count;
     struct qkv_format_options options;
-    struct qkv_arena *arena; /* freed after the writer returns */
+    struct qkv_arena *arena;   /* freed after the writer returns */
+    const struct chart *chart; /* drawn on the right of the maps; NULL: none */
 };
+
+/* Draws the maps of a struct format_job. */
+draw_function qkv_draw_maps;
 
 /* Writers append to `out`. They return QKV_INVALID with a message if the format cannot hold the content.
  * If memory runs out they set out->failed and return QKV_OK. A writer of maps names the value of the cells
