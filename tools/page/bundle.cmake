@@ -6,6 +6,10 @@ string(REGEX MATCHALL "<link rel=\"stylesheet\" href=\"[^\"]*\">" links "${html}
 foreach(link IN LISTS links)
     string(REGEX REPLACE ".*href=\"([^\"]*)\".*" "\\1" name "${link}")
     file(READ ${FROM}/${name} text)
+    string(REGEX REPLACE "/\\*[^*]*\\*/" "" text "${text}")
+    string(REGEX REPLACE "\n[ \n]+" "\n" text "${text}")
+    string(REGEX REPLACE "([:;,{]) +" "\\1" text "${text}") # no text of a style has any of these before a space
+    string(REGEX REPLACE " *([{}])" "\\1" text "${text}")
     string(REPLACE "${link}" "<style>\n${text}</style>" html "${html}")
 endforeach()
 string(REGEX MATCHALL "<script[^>]* src=\"[^\"]*\"></script>" links "${html}")
