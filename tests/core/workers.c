@@ -124,9 +124,8 @@ Test(workers, threads_of_the_matrix_library_end_and_stay_away)
 Test(workers, numbers_of_threads_that_cannot_be_are_errors)
 {
     static const int COUNTS[] = {-1, -1000000, 1025, 1 << 30};
-    for (size_t i = 0; i < sizeof COUNTS / sizeof COUNTS[0]; i++) {
+    for (size_t i = 0; i < sizeof COUNTS / sizeof COUNTS[0]; i++)
         expect_refusal_with(STATUS_OF(qkv_workers_new(COUNTS[i], &error)), "must lie in 0 to 1024");
-    }
     qkv_workers_run(NULL, -3, count, NULL);
     qkv_workers_free(team(4)); /* one that never ran */
     qkv_workers_free(NULL);

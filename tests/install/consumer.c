@@ -122,7 +122,7 @@ Test(consumer, finds_the_same_version_everywhere)
                folder);
     char *binary = run_ok("%s '%s/prefix/bin/qkv' --version", QKV_EMULATOR, folder);
     char *expected = format("qkv %s", package);
-    cr_expect(!strncmp(binary, expected, strlen(expected)), "%s", binary);
+    cr_expect(begins(binary, expected));
 }
 
 /* Warnings in a header are warnings in every program that includes it. */
@@ -175,7 +175,7 @@ static void expect_qkv_names(const char *folder, const char *library, const char
                          option, folder, library);
     int names_found = 0;
     for (char *name = strtok(names, "\n"); name; name = strtok(NULL, "\n"), names_found++)
-        cr_expect(!strncmp(name, "qkv_", 4), "%s: %s", library, name);
+        cr_expect(begins(name, "qkv_"), "%s: %s", library, name);
     cr_expect_gt(names_found, 100);
 }
 

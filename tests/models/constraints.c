@@ -463,8 +463,7 @@ Test(constraints, contradictions_are_refused)
     };
     struct setting s RELEASED(release) = setting_of(QKV_NETWORK_TRANSFORMER, TARGET_SIZE, 6);
     struct qkv_decoding *decoding RELEASED(free_decoding) = qkv_decoding_new(s.tiny.model);
-    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
         expect_refusal(qkv_search(decoding, &s.tiny.view, &CASES[i].options, &s.found, &error),
                        CASES[i].message);
-    }
 }

@@ -107,8 +107,7 @@ Test(decoding_check, finds_faults)
         struct qkv_model *model RELEASED(free_model) = tiny_model(&config, SIZE, SIZE, QKV_FLOAT32, 3);
         enum qkv_status status = qkv_network_check_decoding(model, &error);
         cr_expect_eq(status, *FAULTS[i].begins ? QKV_INVALID : QKV_OK, "fault %d", (int)i);
-        cr_expect_eq(strncmp(error.message, FAULTS[i].begins, strlen(FAULTS[i].begins)), 0, "fault %d: %s",
-                     (int)i, error.message);
+        cr_expect(begins(error.message, FAULTS[i].begins), "fault %d: %s", (int)i, error.message);
         const char *ends = FAULTS[i].ends;
         if (!ends) cr_expect(lacks(error.message, "reorder"), "fault %d: %s", (int)i, error.message);
         if (ends && strlen(error.message) >= strlen(ends))

@@ -24,7 +24,7 @@ static void expect_refused(const struct qkv_model_config *config, const char *me
 static void expect_unregistered(const struct qkv_network_interface *network, const char *message)
 {
     cr_expect_eq(qkv_network_register(network, &error), QKV_INVALID);
-    cr_expect_eq(strncmp(error.message, message, strlen(message)), 0, "%s, not %s", error.message, message);
+    cr_expect(begins(error.message, message), "%s, not %s", error.message, message);
 }
 
 /* ---- registering ---- */

@@ -226,9 +226,8 @@ Test(sampling, nonsense_is_refused)
         {{1, 0, 1, 0, .sampling = {true, 1, 0, 0, 0}}, "top_p is 0, but must be above 0, and at most 1"},
         {{1, 0, 1, 0, .sampling = {true, 1, 0, 2, 0}}, "top_p is 2, but must be above 0, and at most 1"},
     };
-    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
         expect_refusal(qkv_search_options_check(&CASES[i].options, &error), CASES[i].message);
-    }
     /* Scores that are not finite are reported, not drawn from. */
     struct qkv_model *model RELEASED(free_model) =
         tiny_model_of_type(QKV_NETWORK_TRANSFORMER, SOURCE_SIZE, FEW, QKV_FLOAT32, 3);

@@ -163,14 +163,12 @@ Test(collect, refuses_no_pairs_and_kinds_that_do_not_exist)
 {
     struct qkv_attention_report report;
     struct subject subject RELEASED(release_subject) = make_subject(20);
-    for (int count = -1; count < 1; count++) {
+    for (int count = -1; count < 1; count++)
         expect_refusal(qkv_attention_collect(subject.collector, count, PAIRS, 0, &report, &error),
                        format("attention maps of %d sentence pairs: there must be at least one", count));
-    }
-    for (unsigned bit = QKV_ATTENTION_KINDS; bit < 32; bit += 14) {
+    for (unsigned bit = QKV_ATTENTION_KINDS; bit < 32; bit += 14)
         expect_refusal(qkv_attention_collect(subject.collector, 1, PAIRS, 1u << bit, &report, &error),
                        format("there is no kind of attention in 0x%x", 1u << bit));
-    }
     expect_done(qkv_attention_collect(subject.collector, 1, PAIRS, ~0u, &report, &error));
 }
 

@@ -243,7 +243,7 @@ Test(png, a_pdf_is_a_page_of_the_size_of_the_svg)
     size_t size, again;
     char *svg = rendered(&report, "svg", NULL, NULL), *pdf = rendered(&report, "pdf", NULL, &size),
          *same = rendered(&report, "pdf", NULL, &again);
-    cr_assert_eq(strncmp(pdf, "%PDF-1.", 7), 0);
+    cr_assert(begins(pdf, "%PDF-1."));
     cr_expect(size == again && !memcmp(pdf, same, size));
     const char *box = find_text(pdf, size, "/MediaBox [ 0 0 ");
     cr_assert_not_null(box);

@@ -256,7 +256,7 @@ Test(checkpoint, is_a_safetensors_file)
     cr_assert_not_null(digits);
     memset(digits + 13, '0', 8);
     for (size_t i = 8; i < data; i++) bytes[i] = bytes[i] == '"' ? '\'' : bytes[i];
-    cr_expect_eq(strncmp(bytes + 8, header, sizeof header - 1), 0, "%.*s", (int)length, bytes + 8);
+    cr_expect(begins(bytes + 8, header), "%.*s", (int)length, bytes + 8);
     for (size_t i = 8 + sizeof header - 1; i < data; i++) cr_assert_eq(bytes[i], ' ');
     cr_expect_eq(size, data + 272);
     cr_assert_eq(

@@ -126,7 +126,7 @@ static void refuse(const char *path, struct qkv_parameters *parameters, const ch
     if (sentence)
         cr_expect_str_eq(error.message, format("%s: %s", path, sentence));
     else
-        cr_expect_eq(strncmp(error.message, path, strlen(path)), 0, "%s", error.message);
+        cr_expect(begins(error.message, path));
     cr_expect_eq(memcmp(before, parameters->values, sizeof before), 0);
     cr_expect_eq(state.count, 0);
 }

@@ -242,7 +242,7 @@ Test(align, scores_as_evaluate_does)
     cr_expect(shows(text, "layer 1, mean of heads") && shows(text, "\nbest: "));
     struct outcome outcome = run("qkv align RUN pairs.tsv --links gold -o links");
     cr_expect_str_empty(outcome.output);
-    cr_expect_eq(strncmp(outcome.error, "AER ", 4), 0, "%s", outcome.error);
+    cr_expect(begins(outcome.error, "AER "));
     cr_expect(shows(outcome.error, "(3 sentence pairs)\n"));
     write_text(".", "itself", align(""));
     cr_expect_str_eq(run("qkv align RUN pairs.tsv --links itself").error,
@@ -289,7 +289,7 @@ static void expect_chosen(const char *rule, int head, const char *why)
     struct outcome outcome =
         run("qkv align RUN pairs.tsv --head best --choose %s --links gold -o links", rule);
     const char *line = format("RUN: best head: layer 1, head %d (%s)\n", head, why);
-    cr_expect_eq(strncmp(outcome.error, line, strlen(line)), 0, "wanted: %sgot: %s", line, outcome.error);
+    cr_expect(begins(outcome.error, line), "wanted: %sgot: %s", line, outcome.error);
     cr_expect_str_eq(read_file("links", NULL), align(format("--layer 1 --head %d", head)));
 }
 
@@ -464,7 +464,7 @@ Test(align, reads_gold_links_of_every_format)
     cr_expect_str_eq(run("qkv evaluate RUN pairs.tsv --links first.wa").error, note);
     cr_expect_str_eq(run("qkv heads RUN pairs.tsv -q --no-translation --links first.wa").error, note);
     const char *aligned = run("qkv align RUN pairs.tsv --links first.wa").error;
-    cr_expect_eq(strncmp(aligned, note, strlen(note)), 0, "%s", aligned);
+    cr_expect(begins(aligned, note));
     cr_expect(shows(run("qkv evaluate RUN pairs.tsv --links first.pharaoh").error,
                     "first.pharaoh has no links of 1 of the 2 pairs"));
     static const char *const commands[] = {"evaluate", "align"};

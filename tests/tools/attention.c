@@ -90,7 +90,7 @@ Test(attention, the_extension_of_the_file_chooses_the_format)
     cr_expect(shows(page, "rows: target (output), columns: source") && shows(page, "; colours from 0 to 0."));
     /* --format wins over the name; `-` is standard output, binary or not. */
     attention("'one two' -f csv -o a.json");
-    cr_expect_eq(strncmp(read_file("a.json", NULL), "kind", 4), 0);
+    cr_expect(begins(read_file("a.json", NULL), "kind"));
     cr_expect_str_eq(attention("'one two' -f png -o - | head -c 4").output, "\211PNG");
 }
 
@@ -331,7 +331,7 @@ Test(attention, best_head_is_the_one_that_agrees_most)
         map;
     cr_expect(cJSON_Compare(json_at(best, "maps.0"), max, true));
     const cJSON *second = report_of("'one two' --target 'uno dos' --kind encoder --layer 2 --head best");
-    cr_expect_eq(strncmp(json_text(second, "maps.0.name"), "encoder.2.", 10), 0);
+    cr_expect(begins(json_text(second, "maps.0.name"), "encoder.2."));
 }
 
 Test(attention, versus_draws_the_untrained_model_beside_the_trained_one)

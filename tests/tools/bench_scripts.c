@@ -18,11 +18,8 @@ TestSuite(bench_scripts, .init = skip_without_python);
 Test(bench_scripts, help)
 {
     static const char *const scripts[] = {"compare.py", "ctranslate2_step.py", "torch_step.py"};
-    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
-        struct outcome outcome = run(SCRIPTS "%s' --help", scripts[i]);
-        cr_expect_eq(outcome.exit_code, 0, "%s: %s", scripts[i], outcome.error);
-        cr_expect(shows(outcome.output, "usage: "), "%s", scripts[i]);
-    }
+    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++)
+        cr_expect(shows(run_ok(SCRIPTS "%s' --help", scripts[i]), "usage: "), "%s", scripts[i]);
 }
 
 Test(bench_scripts, refusals)
@@ -35,11 +32,8 @@ Test(bench_scripts, refusals)
         {"torch_step.py' toy --what speed", "argument --what: invalid choice: 'speed'"},
         {"ctranslate2_step.py' toy --what train", "argument --what: invalid choice: 'train'"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct outcome outcome = run(SCRIPTS "%s", cases[i][0]);
-        cr_expect_eq(outcome.exit_code, 2, "%s", cases[i][0]);
-        cr_expect(shows(outcome.error, cases[i][1]));
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect(fails(run(SCRIPTS "%s", cases[i][0]), 2, cases[i][1]), "%s", cases[i][0]);
 }
 
 Test(bench_scripts, absent_peers)
@@ -47,11 +41,11 @@ Test(bench_scripts, absent_peers)
     struct outcome outcome =
         run(COMPARE "--python /nowhere/python --workloads toy --what decode --rounds 1 --seconds 0");
     cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_not_null(
-        strstr(outcome.error,
-               "compare.py: PyTorch is not compared; /nowhere/python cannot import torch (see --python)\n"
-               "compare.py: CTranslate2 is not compared; /nowhere/python cannot import ctranslate2 (see "
-               "--python)\n"));
+    cr_expect(
+        shows(outcome.error,
+              "compare.py: PyTorch is not compared; /nowhere/python cannot import torch (see --python)\n"
+              "compare.py: CTranslate2 is not compared; /nowhere/python cannot import ctranslate2 (see "
+              "--python)\n"));
     cr_expect(shows(outcome.output, "\n| toy, greedy 64 | qkv     | ") && lacks(outcome.output, "PyTorch"));
     cr_expect(lacks(outcome.error, "left out"), "an absent program must not be run: %s", outcome.error);
 }
@@ -164,10 +158,8 @@ Test(compare_builds, ratios)
     static const char order[] =
         "old toy -t 1\nnew toy -t 1\nnew toy -t 1\nold toy -t 1\nold toy -t 1\nnew toy -t 1\n";
     cr_expect_str_eq(read_file(format("%s/calls", folder), NULL), order);
-    outcome = run("cd '%s' && PAIRS=2 CLOCK=cpu " BUILDS "./old ./new", folder);
-    cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);
-    cr_expect_not_null(
-        strstr(outcome.output, "\ntoy greedy 64            1.000 (1.000 to 1.000, 2 pairs)\n"));
+    cr_expect(shows(run_ok("cd '%s' && PAIRS=2 CLOCK=cpu " BUILDS "./old ./new", folder),
+                    "\ntoy greedy 64            1.000 (1.000 to 1.000, 2 pairs)\n"));
     cr_expect_eq(run(BUILDS "'%s/old'", folder).exit_code, 2, "two programs are needed");
     cr_expect_eq(run(BUILDS "'%s/old' /nowhere", folder).exit_code, 2);
 }
@@ -175,14 +167,10 @@ Test(compare_builds, ratios)
 /* The table of qkv-bench has the columns that the script reads. */
 Test(compare_builds, columns)
 {
-    struct outcome outcome = run("PAIRS=1 LIMIT=1000 OPTIONS='toy -m train -m decode -t 1 --steps 1' " BUILDS
-                                 "'" QKV_BENCH "' '" QKV_BENCH "'");
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    const char *output = run_ok("PAIRS=1 LIMIT=1000 OPTIONS='toy -m train -m decode -t 1 --steps 1' " BUILDS
+                                "'" QKV_BENCH "' '" QKV_BENCH "'");
     static const char *const rows[] = {"toy beam 1", "toy beam 64", "toy greedy 1", "toy greedy 64",
                                        "toy train"};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const char *row = strstr(outcome.output, format("\n%-24s ", rows[i]));
-        cr_assert_not_null(row, "%s: %s", rows[i], outcome.output);
-        cr_expect_gt(strtod(row + 26, NULL), 0);
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        cr_expect_gt(number_after(output, format("\n%-24s ", rows[i])), 0);
 }

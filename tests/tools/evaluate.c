@@ -9,7 +9,7 @@ Test(evaluate, scores_a_learned_run_as_text_and_as_json)
     const char *begin = "checkpoint         run/best.safetensors\n"
                         "test               train.tsv\n"
                         "sentences          80\n";
-    cr_expect_eq(strncmp(text, begin, strlen(begin)), 0, "%s", text);
+    cr_expect(begins(text, begin));
     cr_expect_eq(json_number(object, "sentences"), 80);
     cr_expect_gt(json_number(object, "token_accuracy"), 0.9);
     cr_expect_gt(json_number(object, "sequence_accuracy"), 0.8);
@@ -128,7 +128,7 @@ Test(evaluate, log_probabilities_add_up_to_the_loss)
     double total = 0, count = 0;
     char *columns[5], *all = format("%s", "");
     cut(table, 0, columns);
-    cr_expect_eq(strncmp(table, "line\ttoken_count\tlog_prob\ttokens\tlog_probs\n", 43), 0, "%s", table);
+    cr_expect(begins(table, "line\ttoken_count\tlog_prob\ttokens\tlog_probs\n"));
     cr_expect_str_eq(json_text(object, "test"), "dev.tsv");
     sentences = json_at(object, "sentences");
     cr_assert_eq(cJSON_GetArraySize(sentences), 8);
@@ -163,7 +163,7 @@ Test(evaluate, log_probabilities_add_up_to_the_loss)
     run_ok("(cut -f1 dev.tsv | head -n 1 | tr '\\n' '\\t'; echo 'zebra \"quoted\" =1') >pairs.tsv && qkv "
            "evaluate run pairs.tsv --log-probs p.tsv >text");
     cut(read_file("p.tsv", NULL), 1, columns);
-    cr_expect_eq(strncmp(columns[3], "<unk> ", 6), 0, "%s", columns[3]);
+    cr_expect(begins(columns[3], "<unk> "));
 }
 
 Test(evaluate, needs_no_translations)

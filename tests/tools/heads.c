@@ -36,7 +36,7 @@ Test(heads, json_and_tsv_have_the_same_numbers)
     cr_expect_str_eq(json_text(object, "measure"), "weights");
     cr_expect_eq(json_number(object, "sentences"), 8);
     cr_assert_eq(json_size(object, "heads"), 6);
-    cr_expect_eq(strncmp(tsv, "head\tentropy\tsharpness\tprevious\t", 32), 0, "%s", tsv);
+    cr_expect(begins(tsv, "head\tentropy\tsharpness\tprevious\t"));
     for (int i = 0; i < 6; i++) {
         const cJSON *head = json_at(object, format("heads.%d", i));
         cr_expect_str_eq(json_text(head, "name"), names[i]);
@@ -62,7 +62,7 @@ Test(heads, json_and_tsv_have_the_same_numbers)
 Test(heads, text_has_two_tables_of_what_was_measured)
 {
     char *text = heads("--links gold -q"), *tsv = heads("--links gold -f tsv");
-    cr_expect_eq(strncmp(text, "6 heads, 8 sentences, ", 22), 0, "%s", text);
+    cr_expect(begins(text, "6 heads, 8 sentences, "));
     cr_expect(shows(text, "\nWhat each head attends to, by weights:\nhead         entropy  sharp"));
     cr_expect(shows(text, "\nhead            AER AER read    off off read    loss   BLEU importance\n"));
     /* The error is a percentage in text only. */
@@ -91,7 +91,7 @@ Test(heads, are_sorted)
     cr_expect_geq(field(by_error, 1, 1 + QKV_HEAD_ERROR_PREDICTED),
                   field(by_error, 2, 1 + QKV_HEAD_ERROR_PREDICTED));
     cr_expect(shows(by_error, "\nencoder.1.1\t"));
-    cr_expect_eq(strncmp(strchr(by_error, '\n') + 1, "cross", 5), 0, "%s", by_error);
+    cr_expect(begins(strchr(by_error, '\n') + 1, "cross"), "%s", by_error);
     cr_expect_gt(strstr(by_error, "\nencoder.1.2\t"), strstr(by_error, "\nencoder.1.1\t"));
 }
 

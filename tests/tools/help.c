@@ -22,7 +22,7 @@ Test(help, every_command_has_a_page)
     for (int i = 0; i < COMMAND_COUNT; i++) {
         const char *page = run_ok("qkv help %s", COMMANDS[i]), *usage = format("Usage: qkv %s", COMMANDS[i]);
         cr_expect_str_eq(page, run("qkv %s --help", COMMANDS[i]).output);
-        cr_expect(!strncmp(page, usage, strlen(usage)));
+        cr_expect(begins(page, usage));
         cr_expect(shows(overview, format("\n  %s ", COMMANDS[i])));
     }
 }
@@ -52,7 +52,7 @@ Test(help, scripts_print_what_they_begin_with)
     run_ok("cd '" QKV_SOURCE_DIR "' && cp -r .ci tools '%s'", folder);
     for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
         const char *page = run_ok("'%s/%s' --help", folder, scripts[i][0]);
-        cr_expect(!strncmp(page, scripts[i][1], strlen(scripts[i][1])), "%s", page);
+        cr_expect(begins(page, scripts[i][1]));
         cr_expect(lacks(page, "set -eu"));
     }
 }
@@ -205,12 +205,11 @@ Test(help, unknown_kernels_are_refused_with_the_known_ones)
 {
     static const char *const commands[] = {"--version", "train x.yaml", "config --reference",
                                            "generate copy"};
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         cr_expect(refused(run("QKV_KERNELS=avx1024 qkv %s", commands[i]),
                           "qkv: the environment variable QKV_KERNELS is 'avx1024', but must be one of "
                           "avx512, avx2, portable, blas"),
                   "%s", commands[i]);
-    }
     cr_expect_eq(run("QKV_KERNELS=avx1024 qkv --help").exit_code, 0);
     cr_expect(refused(
         run("QKV_BFLOAT16=fast qkv --version"),

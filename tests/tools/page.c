@@ -157,8 +157,7 @@ PageTest(page, translates_while_one_types)
     type("two one");
     EXPECT_TEXT("name", "page");
     char *model = text_of("model");
-    cr_expect_eq(strncmp(model, "encoder of 2 layers with 2 heads, decoder of 1 layer with 2 heads; ", 67), 0,
-                 "%s", model);
+    cr_expect(begins(model, "encoder of 2 layers with 2 heads, decoder of 1 layer with 2 heads; "));
     cr_expect(shows(model, " parameters in float32, trained for 150 updates"));
     EXPECT_VALUE("at('source').value", "two one");
     static const char *const sentences[] = {"one two three", "four", HOSTILE " two", "three three one four",
@@ -291,7 +290,7 @@ PageTest(page, shows_the_maps_of_qkv_attention)
 static void expect_caption(const char *beginning)
 {
     char *caption = text_of("caption");
-    cr_expect_eq(strncmp(caption, beginning, strlen(beginning)), 0, "%s", caption);
+    cr_expect(begins(caption, beginning));
 }
 
 /* The words of the sentence pair that are lit up. */
@@ -437,7 +436,7 @@ PageTest(page, shows_the_best_translations_and_a_given_one)
     EXPECT_VALUE("count('b, img')", "0");
     static const char own_score[] =
         "log-probability −"; /* with the sign of minus, as all numbers of the page */
-    cr_expect_eq(strncmp(text_of("own-score"), own_score, strlen(own_score)), 0);
+    cr_expect(begins(text_of("own-score"), own_score));
     double product = number_of("state.view.probabilities.reduce((all, part) => all * part)");
     cr_expect_float_eq(-atof(text_of("own-score") + strlen(own_score)), log(product), 1e-3);
     point_at("target-word-2");

@@ -113,11 +113,10 @@ static void expect_maps(const char *options)
                                           {"cross-1-1", "rowWords", "target_output"},
                                           {"encoder-1-1", "rowWords", "source"},
                                           {"decoder-1-1", "columnWords", "target_input"}};
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         EXPECT_VALUE(
             format("state.view.heads.find(({ name }) => name === '%s').%s.join(' ')", axes[i][0], axes[i][1]),
             value_of("wanted.%s.join(' ')", axes[i][2]));
-    }
 }
 
 PageTest(page_map, words_are_those_of_attention)
@@ -156,7 +155,7 @@ PageTest(page_map, words_light_up_with_their_pieces)
     point_at("source-word-1");
     wait_until("state.hover?.index === 1");
     const char *first = value_of("%s", lit);
-    cr_expect(!strncmp(first, "source-word-0 source-word-1", 27), "%s", first);
+    cr_expect(begins(first, "source-word-0 source-word-1"));
     EXPECT_VALUE("first('#map thead th.lit').textContent", "one");
     point_at("cell-0-1");
     wait_until("state.cell?.column === 1");
@@ -276,7 +275,7 @@ PageTest(page_map, copies_a_link_that_opens_the_same_view)
     EXPECT_TEXT("saved", "copied");
     const char *link = value_of("copied"), *fragment = strchr(link, '#');
     cr_assert_not_null(fragment, "%s", link);
-    cr_expect(!strncmp(fragment, "#s=a+b&head=encoder-1-1", 23), "%s", fragment);
+    cr_expect(begins(fragment, "#s=a+b&head=encoder-1-1"));
     char *title = text_of("map-title");
     opened(fragment + 1);
     EXPECT_VALUE("state.source", "a b");

@@ -29,7 +29,7 @@ static void expect_plain(const char *text, const char *start, const char *part)
 {
     static const char *const hostile[] = {"\033", "\u202E", "\u2066", "\xC2\x85"};
     for (int i = 0; i < 4; i++) cr_expect(lacks(text, hostile[i]));
-    cr_expect(!strncmp(text, start, strlen(start)), "%s", text);
+    cr_expect(begins(text, start));
     cr_expect(shows(text, part));
 }
 

@@ -126,14 +126,13 @@ Test(search, translations_begin_with_the_prefix)
     static const char *const SEARCHES[] = {"--prefix", "--prefix --beam 4", "--prefix --sample --top-k 1"};
     for (int i = 0; i < 3; i++) {
         char *found = translated(lines, SEARCHES[i]);
-        cr_expect(!strncmp(found, "D", 1), "%s", found);
+        cr_expect(begins(found, "D"));
         cr_expect(shows(found, "\nC\n\nA B\n"));
     }
     /* A word that the vocabulary lacks is printed as it is, and warned about. */
     struct outcome unknown = run("printf 'a b\\tA yak\\n' | qkv translate run --prefix");
-    cr_expect(!strncmp(unknown.output, "A yak", 5), "%s", unknown.output);
-    cr_expect(!strncmp(unknown.error, "qkv: <stdin>:1: not in the target vocabulary: yak\n", 50), "%s",
-              unknown.error);
+    cr_expect(begins(unknown.output, "A yak"));
+    cr_expect(begins(unknown.error, "qkv: <stdin>:1: not in the target vocabulary: yak\n"));
     static const char *const refusals[][2] = {
         {"'\\tA\\n'", "qkv: <stdin>:1: has a prefix, but no source"},
         {"'a\\tA\\tA\\n'",
@@ -157,7 +156,7 @@ Test(search, prefixes_are_printed_as_the_line_has_them)
            "data.trg.lowercase=true");
     const char *lines = "a b\\t 20 %% of (AT&T)  A \\na\\t\"\\na\\tA\\n";
     const char *text = translated(lines, "--prefix"), *line = strchr(text, '\n');
-    cr_expect_eq(strncmp(text, "20 % of (AT&T)  A", 17), 0, "%s", text);
+    cr_expect(begins(text, "20 % of (AT&T)  A"));
     cr_assert_not_null(line, "%s", text);
     cr_expect_eq(line[1], '"', "%s", text);
     line = strchr(line + 1, '\n');

@@ -66,7 +66,7 @@ static void expect_answers(const char *environment)
     pseudo_terminal_type(terminal, "/quit\r");
     cr_expect_eq(pseudo_terminal_end(terminal), 0);
     char *text = pseudo_terminal_text(terminal);
-    cr_expect(!strncmp(text, "a to b; /help lists the commands, Ctrl-D ends\n> ", 48), "%s", text);
+    cr_expect(begins(text, "a to b; /help lists the commands, Ctrl-D ends\n> "));
     cr_expect(shows(text, "\n> e d\n1       E D\n2       "));
     /* The map is what `qkv attention` prints. */
     const char *map = run_ok("qkv attention run 'a b' -q");

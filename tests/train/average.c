@@ -186,14 +186,13 @@ Test(average, refuses_what_cannot_be_averaged)
     struct qkv_average average;
     const char *path = training_of("refused", "updates=10", NULL),
                *file = format("%s/update-5.safetensors", path);
-    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         expect_refusal(qkv_run_average(path, (enum qkv_average_choice)CASES[i].choice, CASES[i].count,
                                        "average", &average, &error),
                        CASES[i].choice
                            ? format("there is no choice %d of checkpoints to average", CASES[i].choice)
                            : format("%lld checkpoints cannot be averaged: choose from 1 to %d",
                                     (long long)CASES[i].count, QKV_AVERAGE_MAX));
-    }
     struct qkv_run run RELEASED(qkv_run_release) = training_open(path, "update-5");
     struct qkv_parameters *parameters = &run.model->parameters;
     qkv_parameter_set(parameters, parameters->list[2], 0, (double)NAN);

@@ -219,8 +219,8 @@ Test(notices, of_an_end_before_the_best)
                                     "training.scheduling=linear"),
                     ": train again with a higher training.updates\n"));
     cr_expect(
-        strstr(notices(folder, "-s training.epochs=10 -s training.validation_freq=40"),
-               "raise training.epochs and go on, as in qkv train CONFIG --resume -s training.epochs=20\n"));
+        shows(notices(folder, "-s training.epochs=10 -s training.validation_freq=40"),
+              "raise training.epochs and go on, as in qkv train CONFIG --resume -s training.epochs=20\n"));
 }
 
 /* Without an end of sentence in the training text, translations run to the greatest length. */
@@ -231,9 +231,8 @@ Test(notices, of_repetition_without_end)
            "train.tsv >long && mv long train.tsv",
            folder);
     const char *found = notices(folder, "-s training.updates=250 -s training.validation_freq=250");
-    cr_expect_not_null(
-        strstr(found, " translations of data.dev repeat the same words without end: train longer, lower "),
-        "%s", found);
+    cr_expect(
+        shows(found, " translations of data.dev repeat the same words without end: train longer, lower "));
 }
 
 Test(notices, none_of_one_translation_where_there_is_one_reference)
