@@ -333,14 +333,27 @@ Test(config, refuses_bad_arguments)
 
 /* ---- the reference ---- */
 
-/* tests/config/config.c tests that each row is a key that is read. */
+/* tests/config/config.c tests that each row has keys that are read. */
 Test(config, reference_lists_each_key_once)
 {
     const char *reference = run_ok("qkv config --reference");
-    cr_assert_eq(occurrences(reference, "\n| `"), occurrences(config(SMALLEST, "--full").output, ": "));
+    cr_assert_eq(occurrences(reference, "\n| `") + occurrences(reference, "`, `data.trg."),
+                 occurrences(config(SMALLEST, "--full").output, ": "));
     for (const char *row = reference; (row = strstr(row, "\n| `")); row++)
         cr_expect_eq(occurrences(reference, format("%.*s", (int)strcspn(row + 4, "`") + 5, row)), 1, "%.80s",
                      row);
+}
+
+/* Both sides have one section, and the row of a key says where it has an effect on one or both of them. */
+Test(config, reference_lists_the_keys_of_both_sides_once)
+{
+    const char *reference = run_ok("qkv config --reference");
+    cr_expect_eq(occurrences(reference, "\n### `data.src` and `data.trg`\n"), 1);
+    cr_expect_eq(occurrences(reference, "\n| `data.src.level`, `data.trg.level` | choice | "), 1);
+    cr_expect_eq(occurrences(reference, "; `data.src.lang` has an effect only with `data.text` `pairs` |"),
+                 1);
+    cr_expect_eq(occurrences(reference, "; 0: off; has an effect only with `level` `bpe` |"), 2);
+    cr_expect(lacks(reference, "\n| `data.trg.") && lacks(reference, "with `data.src.level`"));
 }
 
 Test(config, docs_contain_the_reference)

@@ -92,6 +92,7 @@ const struct qkv_schema qkv_config_schema = {
     .size = sizeof(KEY_STRUCT),
     .other_names = other_names,
     .other_name_count = sizeof other_names / sizeof *other_names,
+    .twins = {"data.src", "data.trg"},
 };
 
 const char *qkv_config_key(const void *context, int64_t index)

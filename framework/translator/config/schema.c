@@ -273,10 +273,31 @@ static void write_type(const struct qkv_key *key, FILE *file)
     if (!isinf(key->range.lowest)) fputs(qkv_range_text(text, &key->range), file);
 }
 
-/* Writes when the key has an effect. */
+/* The bytes of a path that name its section: model.encoder of model.encoder.num_layers. */
+static size_t section_size(const char *path)
+{
+    const char *name = strrchr(path, '.');
+    return name ? (size_t)(name - path) : 0;
+}
+
+/* The key of the same name in the second of two sections with the same keys; NULL: `key` is not of the first. */
+static const struct qkv_key *twin_of(const struct qkv_schema *schema, const struct qkv_key *key)
+{
+    char path[QKV_KEY_LONGEST];
+    size_t size = section_size(key->path);
+    if (!schema->twins[0] || size != strlen(schema->twins[0]) ||
+        memcmp(key->path, schema->twins[0], size) != 0)
+        return NULL;
+    snprintf(path, sizeof path, "%s%s", schema->twins[1], key->path + size);
+    return qkv_schema_find(schema, path);
+}
+
+/* Writes when the key has an effect, or its twin: a condition may be about the section of each, or for one of them. */
 static void write_condition(const struct qkv_schema *schema, const struct qkv_key *key, FILE *file)
 {
-    const struct qkv_condition condition = qkv_key_condition(schema, key);
+    const struct qkv_key *twin = twin_of(schema, key);
+    const struct qkv_condition condition = qkv_key_condition(schema, key),
+                               other = qkv_key_condition(schema, twin ? twin : key);
     char values[QKV_CHOICES_SIZE];
     bool is_refused = condition.otherwise == QKV_WITHOUT_EFFECT_REFUSED;
     if (!condition.key || condition.otherwise == QKV_WITHOUT_EFFECT_ACCEPTED) return;
@@ -286,10 +307,14 @@ static void write_condition(const struct qkv_schema *schema, const struct qkv_ke
     }
     qkv_choices_text(values, qkv_key_at(schema, condition.key)->choices, condition.values, "`",
                      is_refused ? " or " : ", ");
+    bool is_own = other.key && strcmp(other.key, condition.key) != 0;
+    fputs("; ", file);
+    if (!other.key) fprintf(file, "`%s` ", key->path);
     if (is_refused)
-        fprintf(file, "; has an effect only with `%s` %s", condition.key, values);
+        fprintf(file, "has an effect only with `%s` %s",
+                is_own ? strrchr(condition.key, '.') + 1 : condition.key, values);
     else
-        fprintf(file, "; read by %s", values);
+        fprintf(file, "read by %s", values);
 }
 
 /* Writes the help of the key and of its choices, and the condition without which it has no effect. */
@@ -305,23 +330,21 @@ static void write_meaning(const struct qkv_schema *schema, const struct qkv_key 
     write_condition(schema, key, file);
 }
 
-/* The bytes of a path that name its section: model.encoder of model.encoder.num_layers. */
-static size_t section_size(const char *path)
-{
-    const char *name = strrchr(path, '.');
-    return name ? (size_t)(name - path) : 0;
-}
-
 enum qkv_status qkv_schema_write_reference(const struct qkv_schema *schema, FILE *file)
 {
     for (int i = 0; i < schema->count; i++) {
         const struct qkv_key *key = &schema->keys[i];
         const char *before = i ? schema->keys[i - 1].path : "";
         size_t size = section_size(key->path);
+        const struct qkv_key *twin = twin_of(schema, key);
+        if (schema->twins[1] && !strncmp(key->path, schema->twins[1], strlen(schema->twins[1]))) continue;
         bool begins = !i || size != section_size(before) || strncmp(before, key->path, size) != 0;
-        if (begins && size) fprintf(file, "\n### `%.*s`\n\n", (int)size, key->path);
+        if (begins && size)
+            fprintf(file, "\n### `%.*s`%s%s%s\n\n", (int)size, key->path, twin ? " and `" : "",
+                    twin ? schema->twins[1] : "", twin ? "`" : "");
         if (begins) fputs("| Key | Type | Values | Default | Meaning |\n|---|---|---|---|---|\n", file);
-        fprintf(file, "| `%s` | ", key->path);
+        fprintf(file, "| `%s`%s%s%s | ", key->path, twin ? ", `" : "", twin ? twin->path : "",
+                twin ? "`" : "");
         write_type(key, file);
         if (!key->fallback)
             fputs(" | required | ", file);

@@ -84,6 +84,7 @@ struct qkv_schema {
     size_t size; /* of the struct */
     const struct qkv_other_names *other_names;
     int other_name_count;
+    const char *twins[2]; /* sections with the same keys, which the reference lists once; NULL: none */
 };
 
 /* The field of a key in the struct of its schema, for writing and for reading. */
@@ -124,7 +125,7 @@ enum {
 const char *qkv_schema_keys_of(const struct qkv_schema *schema, const char *path, char separator,
                                char text[static QKV_SECTION_SIZE]);
 
-/* Writes every key with type, values, default and meaning, a Markdown table for each section. QKV_INVALID when the file
+/* Writes every key with type, values, default and meaning, a Markdown table for each section or both twins. QKV_INVALID when the file
  * cannot be written. */
 enum qkv_status qkv_schema_write_reference(const struct qkv_schema *schema, FILE *file);
 
