@@ -67,7 +67,8 @@ static double edge(const char *id, const char *name)
 PageTest(page_accessible, first_view)
 {
     enter(tiny_task("first"));
-    browser_open_run("-s training.snapshots=3", "--sentence 'a b c' --pairs dev.tsv", "s=a+b+c+a+b+c");
+    browser_open_run("-s training.snapshots=3", "--sentence 'a b c' --pairs dev.tsv",
+                     "s=a+b+c+a+b+c&t=A+B+C+A+B+C");
     resize_to(1366, 768);
     run_script("scrollTo(0, 0)");
     static const char *const seen[] = {"source", "target-words", "map", "learning", "moment"};

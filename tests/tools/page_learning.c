@@ -149,7 +149,7 @@ PageTest(page_learning, holds_the_learned_translation_and_moves_nothing)
     cr_expect_str_eq(value_of("%s", BOXES), boxes);
     EXPECT_TEXT("target", learned);
     /* What the model itself says then stands below, in the room that was kept for it. */
-    EXPECT_TEXT("itself", "At this moment the model itself says nothing");
+    EXPECT_TEXT("itself", "The model itself says now nothing");
     EXPECT_VALUE("state.view.itself.length", "1");
     cr_expect_str_eq(value_of(weights, ".beside"), own);
     cr_expect_str_neq(value_of(weights, ""), own);
@@ -163,7 +163,7 @@ PageTest(page_learning, holds_the_learned_translation_and_moves_nothing)
     click("hold");
     slide("ArrowRight ArrowRight");
     cr_expect_str_eq(
-        format("At this moment the model itself says: “%s”",
+        format("The model itself says now: “%s”",
                strtok(run_ok("echo a b c | qkv translate run -q --checkpoint snapshot-7"), "\n")),
         text_of("itself"));
     /* The line of guessing lies at the loss of equal probabilities. */

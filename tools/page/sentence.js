@@ -226,7 +226,7 @@ function showTranslations() {
     element('target').hidden = state.own !== null;
     const isSame = view.target_outputs.filter(word => word !== '</s>').join(' ') === element('target').textContent;
     element('target').classList.toggle('unseen', isSame); // the words above say the same
-    element('itself').textContent = element('itself').title = view.itself.length ? `At this moment the model itself says${view.itself[0] ? `: “${view.itself[0]}”` : ' nothing'}` : '';
+    element('itself').textContent = element('itself').title = view.itself.length ? `The model itself says now${view.itself[0] ? `: “${view.itself[0]}”` : ' nothing'}` : '';
     element('unsilenced').hidden = !view.unsilenced.length;
     element('unsilenced').textContent = `With nothing silent: ${view.unsilenced[0]}`;
     box.hidden = element('translations-title').hidden = !rivals.length;

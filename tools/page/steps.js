@@ -471,6 +471,6 @@ function showTerms() {
         change({ number: null });
         (isOfMap ? cells[row][column] : element('step-list').querySelector(`[data-test="cells-${step.name}"]`)).focus({ preventScroll: true });
     });
-    box.replaceChildren(close, make('p', { textContent: sumTitle(step, state.terms, own), 'data-test': 'terms-title' }), make('p', { className: 'formula', textContent: step.formula }),
-        makeTermList('terms of the sum', rows));
+    box.replaceChildren(close, make('p', { textContent: sumTitle(step, state.terms, own), 'data-test': 'terms-title' }), makeTermList('terms of the sum', rows),
+        make('p', { className: 'formula', textContent: step.formula }));
 }
