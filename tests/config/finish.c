@@ -112,8 +112,7 @@ Test(config_finish, r_drop_and_simcut_exclude_each_other)
 Test(config_finish, a_model_needs_no_finished_config)
 {
     config.model.encoder.hidden_size = config.model.decoder.hidden_size = 96;
-    struct qkv_model *model = qkv_model_new(&config.model, 9, 9, QKV_FLOAT32, &error);
-    cr_assert_not_null(model, "%s", error.message);
+    struct qkv_model *model = made(qkv_model_new(&config.model, 9, 9, QKV_FLOAT32, &error));
     cr_expect_eq(model->config.decoder.attention.key_width, 24);
     cr_expect_eq(model->config.encoder.embeddings.embedding_dim, 96);
     cr_expect_eq(config.model.encoder.attention.key_width, 0, "the config of the caller stays as it is");

@@ -30,8 +30,7 @@ static void count(void *context, int part)
 
 static struct qkv_workers *team(int threads)
 {
-    struct qkv_workers *workers = qkv_workers_new(threads, &error);
-    cr_assert_not_null(workers, "%s", error.message);
+    struct qkv_workers *workers = made(qkv_workers_new(threads, &error));
     cr_assert_eq(qkv_workers_count(workers), threads);
     return workers;
 }

@@ -1,6 +1,6 @@
 /* Byte-pair encoding. All expected merges and pieces are those of subword-nmt 0.3.8. */
-#include "framework/translator/data/bpe.h"
 #include "framework/engine/core/text.h"
+#include "framework/translator/data/bpe.h"
 
 #include "support.h"
 
@@ -31,8 +31,7 @@ static struct qkv_bpe *bpe; /* of the current test */
 static void learn(int64_t merges)
 {
     qkv_bpe_free(bpe);
-    bpe = qkv_bpe_learn(1, texts, merges, &error);
-    cr_assert_not_null(bpe, "%s", error.message);
+    bpe = made(qkv_bpe_learn(1, texts, merges, &error));
 }
 
 static void setup(void)
@@ -207,8 +206,7 @@ Test(bpe, says_how_many_merges_a_text_has)
 static void load(const char *codes)
 {
     qkv_bpe_free(bpe);
-    bpe = qkv_bpe_load(write_text(scratch("codes"), "x.codes", codes), &error);
-    cr_assert_not_null(bpe, "%s", error.message);
+    bpe = made(qkv_bpe_load(write_text(scratch("codes"), "x.codes", codes), &error));
 }
 
 Test(bpe, codes_are_read_and_written)

@@ -197,8 +197,7 @@ Test(misuse, of_frequencies_of_words)
         qkv_types_add(&types, format("abab%d", i), frequencies[i]);
         qkv_types_add(&types, format("cdcd%d", i), -1);
     }
-    struct qkv_bpe *bpe RELEASED(free_bpe) = qkv_bpe_learn(2, texts, 3, &error);
-    cr_assert_not_null(bpe, "%s", error.message);
+    struct qkv_bpe *bpe RELEASED(free_bpe) = made(qkv_bpe_learn(2, texts, 3, &error));
     cr_expect_eq(bpe->count, 3);
 }
 

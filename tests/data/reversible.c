@@ -107,8 +107,7 @@ static void setup(void)
                                           "the@",    "the@",  "l'",       "l'",           "aujourd'",
                                           "anderem", "der",   "ander",    "\uFE0E\uFE0E", "x\uFE0E\uFE0E"};
     for (size_t i = 0; i < sizeof learned / sizeof *learned; i++) qkv_types_add(&words, learned[i], 2);
-    merges = qkv_bpe_learn(1, texts, 12, &error);
-    cr_assert_not_null(merges, "%s", error.message);
+    merges = made(qkv_bpe_learn(1, texts, 12, &error));
 }
 
 static void teardown(void)

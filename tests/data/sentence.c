@@ -112,8 +112,7 @@ Test(sentence, cuts_the_word_with_the_known_mark_into_pieces)
 {
     const char *path =
         write_text(scratch("sentence_merges"), "merges", "#version: 0.2\ni s\nn '\nn' t</w>\nis n't</w>\n");
-    struct qkv_bpe *bpe RELEASED(free_bpe) = qkv_bpe_load(path, &error);
-    cr_assert_not_null(bpe, "%s", error.message);
+    struct qkv_bpe *bpe RELEASED(free_bpe) = made(qkv_bpe_load(path, &error));
     const struct qkv_text_config pieces = {.lang = "en", .level = QKV_LEVEL_BPE, .bpe = bpe};
     cr_expect_str_eq(read_line(&pieces, "it@@ isn't i@@ t", "it isn\u2019t"), "i@@ t isn't");
     cr_expect_str_eq(read_line(&pieces, "is@@ n@@ t", "isn\u2019t"), "is@@ n@@ [\u2019@@] t");

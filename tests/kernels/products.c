@@ -226,8 +226,7 @@ static void check_bias(void)
 static void check_threads(enum qkv_dtype dtype)
 {
     static const int64_t rows[] = {1, 2, 3, 4, 60}, columns[] = {300, 1029, 5000}, inner[] = {35, 64, 300};
-    struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(3, NULL);
-    cr_assert_not_null(workers);
+    struct qkv_workers *workers RELEASED(free_workers) = made(qkv_workers_new(3, &error));
     for (size_t i = 0; i < COUNT(rows) * COUNT(columns) * COUNT(inner) * 2; i++) {
         if (is_left_out((int64_t)i)) continue;
         size_t at = i / 2;

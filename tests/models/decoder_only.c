@@ -60,8 +60,7 @@ Test(decoder_only, a_gpt_computes_the_numbers_of_pytorch)
     config.decoder.positions.type = QKV_POSITION_LEARNED;
     config.decoder.positions.max_length = 8;
     struct qkv_model *model RELEASED(free_model) =
-        qkv_model_new(&config, QKV_SPECIALS, SIZE, QKV_FLOAT64, &error);
-    cr_assert_not_null(model, "%s", error.message);
+        made(qkv_model_new(&config, QKV_SPECIALS, SIZE, QKV_FLOAT64, &error));
     figures_set(&model->parameters, figures, "gpt");
     double *gradients RELEASED(free_memory) = calloc((size_t)model->parameters.elements, sizeof *gradients);
     struct qkv_batch batch RELEASED(qkv_batch_release) = {0};

@@ -42,8 +42,7 @@ Test(ensemble, of_a_model_with_itself_translates_as_the_model)
         for (int threads = 1; threads <= 3; threads += 2) {
             struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(threads, &error);
             struct qkv_translator *together RELEASED(free_translator) =
-                qkv_translator_new_ensemble((struct qkv_ensemble){3, models}, workers, &error);
-            cr_assert_not_null(together, "%s", error.message);
+                made(qkv_translator_new_ensemble((struct qkv_ensemble){3, models}, workers, &error));
             for (int k = 0; k < SEARCH_COUNT; k++) {
                 const struct qkv_hypothesis *a = tiny_translate(alone, SENTENCES, sources, 4, &SEARCHES[k]);
                 const struct qkv_hypothesis *b =
@@ -131,8 +130,7 @@ Test(ensemble, misuse_is_refused)
                    "but the first has 9 and 40");
     list[1] = model;
     struct qkv_decoding *decoding RELEASED(free_decoding) =
-        qkv_decoding_new_ensemble((struct qkv_ensemble){2, list}, &error);
-    cr_assert_not_null(decoding);
+        made(qkv_decoding_new_ensemble((struct qkv_ensemble){2, list}, &error));
     cr_expect_not_null(qkv_decoding_member(decoding, 1));
     cr_expect_null(qkv_decoding_member(decoding, 2));
     cr_expect_null(qkv_decoding_member(decoding, -1));
@@ -147,8 +145,7 @@ Test(ensemble, misuse_is_refused)
     const struct qkv_batch_view view = tiny_view(&batch);
     cr_assert_eq(qkv_decoding_start(decoding, &view, 3, 2, false, &error), QKV_OK);
     cr_expect_null(qkv_decoding_step(decoding, 1, &wrong, &sentence, &error));
-    const struct qkv_next_scores *next = qkv_decoding_step(decoding, 1, &begin, &sentence, &error);
-    cr_assert_not_null(next);
+    const struct qkv_next_scores *next = made(qkv_decoding_step(decoding, 1, &begin, &sentence, &error));
     cr_expect_null(next->log_sum_exp);
     qkv_decoding_reorder(decoding, 2, parents);
     cr_expect_null(qkv_decoding_step(decoding, 1, &begin, &sentence, &error));

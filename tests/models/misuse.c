@@ -64,8 +64,7 @@ Test(misuse, searches_decodings_and_translations_out_of_range)
     expect_message("step 1 with 3 rows");
     cr_expect_null(qkv_decoding_step(decoding, 2, wrong, sentences, &error));
     expect_message("id 1 is 1000000");
-    const struct qkv_next_scores *next = qkv_decoding_step(decoding, 2, ids, sentences, &error);
-    cr_assert_not_null(next, "%s", error.message);
+    const struct qkv_next_scores *next = made(qkv_decoding_step(decoding, 2, ids, sentences, &error));
     cr_expect(isnan(qkv_next_log_probability(next, 0, 1)), "started without sums");
     cr_expect_null(qkv_decoding_step(decoding, 2, ids, sentences, &error));
     expect_message("step 2 with 2 rows, but decoding has room for 1 steps");
@@ -176,8 +175,7 @@ static void decode(struct qkv_decoding *decoding, bool keeps_batch, double *scor
     }
     for (int step = 0; step < STEPS; step++) {
         const struct qkv_next_scores *next =
-            qkv_decoding_step(decoding, SENTENCES, IDS[step], step % 2 ? SWAPPED : NUMBERS, &error);
-        cr_assert_not_null(next, "%s", error.message);
+            made(qkv_decoding_step(decoding, SENTENCES, IDS[step], step % 2 ? SWAPPED : NUMBERS, &error));
         for (int row = 0; row < SENTENCES; row++)
             scores[step * SENTENCES + row] = qkv_next_log_probability(next, row, 4);
         qkv_decoding_reorder(decoding, SENTENCES, SWAPPED);

@@ -80,8 +80,7 @@ Test(networks, are_chosen_by_name)
     expect_refused(&config, "model.network: this program has no network called 'own'; the program that has "
                             "it calls qkv_network_register (qkv/model.h)");
     own_network_register();
-    struct qkv_model *model = qkv_model_new(&config, SIZE, SIZE, QKV_FLOAT32, NULL);
-    cr_assert_not_null(model);
+    struct qkv_model *model = made(qkv_model_new(&config, SIZE, SIZE, QKV_FLOAT32, &error));
     cr_expect_str_eq(model->interface->name, "own");
     cr_expect_not_null(qkv_parameters_find(&model->parameters, "cross.query.weight"));
     qkv_model_free(model);
@@ -193,8 +192,7 @@ Test(networks, tie_the_output_layer_to_their_embedding)
     cr_assert_eq(qkv_network_register(&untied, NULL), QKV_OK);
     struct qkv_model_config config = config_of("own", "");
     config.tied_softmax = true;
-    struct qkv_model *model = qkv_model_new(&config, SIZE, SIZE, QKV_FLOAT32, NULL);
-    cr_assert_not_null(model);
+    struct qkv_model *model = made(qkv_model_new(&config, SIZE, SIZE, QKV_FLOAT32, &error));
     cr_expect_eq(model->output_weight, qkv_parameters_find(&model->parameters, "target.table"));
     qkv_model_free(model);
     config.network = "untied";

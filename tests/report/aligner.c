@@ -34,8 +34,7 @@ Test(aligner, needs_a_head)
                                         {.texts = texts_of("", "")}};
     struct qkv_chosen_head chosen;
     struct qkv_aligner *aligner RELEASED(free_aligner) =
-        qkv_aligner_new(&first_run, NULL, &options, NULL, &error);
-    cr_assert_not_null(aligner, "%s", error.message);
+        made(qkv_aligner_new(&first_run, NULL, &options, NULL, &error));
     cr_expect_null(qkv_head_rule_name(QKV_HEAD_RULES));
     static const char *const none =
         ": its best head cannot be chosen: there is no sentence pair to choose by";
@@ -59,8 +58,7 @@ Test(aligner, refuses_text_and_maps_that_cannot_be)
                         ": the cross attention has no layer 9");
     struct qkv_aligned_pair pair = {.texts = texts_of("the \xff", "el gato")};
     struct qkv_aligner *aligner RELEASED(free_aligner) =
-        qkv_aligner_new(&first_run, NULL, &options, NULL, &error);
-    cr_assert_not_null(aligner);
+        made(qkv_aligner_new(&first_run, NULL, &options, NULL, &error));
     expect_refusal(qkv_aligner_run(aligner, 1, &pair, &error), "column 5: byte 0xFF is not valid UTF-8");
 }
 

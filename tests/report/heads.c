@@ -265,9 +265,8 @@ static struct qkv_scores evaluate(const struct fixture *f, double *losses)
 {
     struct qkv_scores scores;
     struct qkv_evaluator *evaluator RELEASED(free_evaluator) =
-        qkv_evaluator_new(f->run.model, &f->corpus, &f->run.config.data.trg, &f->run.target, NULL,
-                          &f->run.config.testing, &error);
-    cr_assert_not_null(evaluator, "%s", error.message);
+        made(qkv_evaluator_new(f->run.model, &f->corpus, &f->run.config.data.trg, &f->run.target, NULL,
+                               &f->run.config.testing, &error));
     expect_done(qkv_evaluator_run(evaluator, &scores, &error));
     for (int64_t i = 0; i < PAIRS; i++)
         losses[i] = qkv_evaluator_sentence(evaluator, i).negative_log_likelihood;

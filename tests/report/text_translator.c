@@ -9,8 +9,7 @@ static const unsigned cross = 1u << QKV_ATTENTION_CROSS;
 static struct qkv_text_translator *opened(void)
 {
     const char *run = format("%s/run", learned_run("run"));
-    struct qkv_text_translator *translator = qkv_text_translator_open(run, NULL, &error);
-    cr_assert_not_null(translator, "%s", error.message);
+    struct qkv_text_translator *translator = made(qkv_text_translator_open(run, NULL, &error));
     return translator;
 }
 
@@ -19,8 +18,7 @@ Test(text_translator, gives_translations_and_maps_of_one_sentence_after_another)
     struct qkv_text_translator *translator RELEASED(free_text_translator) = opened();
     const char *const sentences[] = {"a b c", "d"};
     for (int s = 0; s < 2; s++) {
-        const char *translation = qkv_text_translator_run(translator, sentences[s], 2, &error);
-        cr_assert_not_null(translation, "%s", error.message);
+        const char *translation = made(qkv_text_translator_run(translator, sentences[s], 2, &error));
         const int64_t tokens = (int64_t)strlen(translation) / 2 + 1;
         const struct qkv_attention_report *report = qkv_text_translator_attention(translator, cross, &error);
         cr_assert_not_null(report, "%s", error.message);
@@ -40,8 +38,7 @@ Test(text_translator, translates_its_own_translation)
 {
     struct qkv_text_translator *translator = opened();
     qkv_arena_guard(true);
-    const char *first = qkv_text_translator_run(translator, "a b c", 1, &error);
-    cr_assert_not_null(first, "%s", error.message);
+    const char *first = made(qkv_text_translator_run(translator, "a b c", 1, &error));
     const char *copy = format("%s", first), *second = qkv_text_translator_run(translator, first, 1, &error);
     cr_assert_not_null(second, "%s", error.message);
     const char *expected = format("%s", second);

@@ -257,8 +257,7 @@ Test(walk, maps_of_a_prefix_have_the_rule_that_hides_their_cells)
         struct subject subject RELEASED(close_subject);
         struct qkv_attention_report report;
         open_subject(&subject, &config, QKV_FLOAT64);
-        struct qkv_attention_collector *collector = qkv_attention_collector_new(subject.model, &error);
-        cr_assert_not_null(collector, "%s", error.message);
+        struct qkv_attention_collector *collector = made(qkv_attention_collector_new(subject.model, &error));
         expect_done(qkv_attention_collect(collector, 1, &subject.pair, 0, &report, &error));
         for (int64_t k = 0; k < report.map_count; k++) {
             const struct qkv_attention_map *map = &report.maps[k];

@@ -22,8 +22,7 @@ void next_logits(const struct qkv_model *model, struct qkv_ids source, int64_t l
     expect_done(qkv_decoding_start(decoding, &view, 1, length + 1, true, &error));
     for (int64_t i = 0; i <= length; i++) {
         const int32_t fed = i ? ids[i - 1] : QKV_BEGIN;
-        next = qkv_decoding_step(decoding, 1, &fed, &sentence, &error);
-        cr_assert_not_null(next, "%s", error.message);
+        next = made(qkv_decoding_step(decoding, 1, &fed, &sentence, &error));
     }
     for (int64_t token = 0; token < next->classes; token++)
         logits[token] = qkv_dtype_get(next->dtype, next->logits, token);

@@ -201,6 +201,13 @@ static inline void expect_done(enum qkv_status status)
     cr_assert_eq(status, QKV_OK, "status %d: %s", (int)status, error.message);
 }
 
+/* What the call made: here the test ends if that is NULL. */
+static inline void *made(const void *result)
+{
+    cr_assert_not_null(result, "%s", error.message);
+    return (void *)(uintptr_t)result;
+}
+
 /* The call was refused with exactly this message. */
 static inline void expect_refusal(enum qkv_status status, const char *message)
 {

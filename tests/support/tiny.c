@@ -34,8 +34,7 @@ struct qkv_model_config tiny_recurrent_config(void)
 struct qkv_model *tiny_model(const struct qkv_model_config *config, int32_t source_size, int32_t target_size,
                              enum qkv_dtype dtype, uint64_t seed)
 {
-    struct qkv_model *model = qkv_model_new(config, source_size, target_size, dtype, &error);
-    cr_assert_not_null(model, "%s", error.message);
+    struct qkv_model *model = made(qkv_model_new(config, source_size, target_size, dtype, &error));
     qkv_parameters_initialize(&model->parameters, seed);
     for (int64_t p = 0; p < model->parameters.count; p++) {
         const struct qkv_parameter *parameter = model->parameters.list[p];
@@ -178,8 +177,7 @@ static void feed(struct qkv_decoding *decoding, const struct qkv_model *model, c
             ids[r] = t < batch->target_length[s] ? batch->target_input[batch->target_start[s] + t] : QKV_END;
         }
         if (t && moving) qkv_decoding_reorder(decoding, count, parents);
-        const struct qkv_next_scores *next = qkv_decoding_step(decoding, count, ids, sentences, &error);
-        cr_assert_not_null(next, "%s", error.message);
+        const struct qkv_next_scores *next = made(qkv_decoding_step(decoding, count, ids, sentences, &error));
         for (int64_t r = 0; r < count; r++) {
             int64_t s = sentences[r];
             for (int64_t c = 0; t < batch->target_length[s] && c < classes; c++)

@@ -136,8 +136,7 @@ Test(data_parallel, sums_the_gradients_of_all_shards)
         struct regression *r = regression_new();
         const struct qkv_shard_loss loss = loss_of(r);
         struct qkv_data_parallel *parallel RELEASED(free_data_parallel) =
-            qkv_data_parallel_new(&r->parameters, NULL, shards, QKV_GRADIENTS_BY_SIZE, NULL);
-        cr_assert_not_null(parallel);
+            made(qkv_data_parallel_new(&r->parameters, NULL, shards, QKV_GRADIENTS_BY_SIZE, &error));
         struct qkv_shard_sums sums;
         cr_assert_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, NULL), QKV_OK);
         double expected[FEATURES] = {0}, total = 0, found[FEATURES];
@@ -169,8 +168,7 @@ Test(data_parallel, refuses_what_cannot_be_done)
     expect_refusal_with(
         STATUS_OF(qkv_data_parallel_new(&r->parameters, NULL, 0, QKV_GRADIENTS_BY_SIZE, &error)), "0 shards");
     struct qkv_data_parallel *parallel =
-        qkv_data_parallel_new(&r->parameters, NULL, 4, QKV_GRADIENTS_BY_SIZE, &error);
-    cr_assert_not_null(parallel);
+        made(qkv_data_parallel_new(&r->parameters, NULL, 4, QKV_GRADIENTS_BY_SIZE, &error));
 
     r->failing = 2;
     expect_refusal(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
@@ -404,8 +402,7 @@ static void sum_gradients(struct narrow *n, enum qkv_gradient_memory memory, flo
     const struct qkv_shard_loss loss = {.context = n, .begin = one_example, .build = sum_of_squares};
     struct qkv_shard_sums sums;
     struct qkv_data_parallel *parallel RELEASED(free_data_parallel) =
-        qkv_data_parallel_new(&n->parameters, NULL, 2, memory, &error);
-    cr_assert_not_null(parallel, "%s", error.message);
+        made(qkv_data_parallel_new(&n->parameters, NULL, 2, memory, &error));
     expect_done(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error));
     int blocks;
     void *const *gradients = qkv_data_parallel_gradients(parallel, &blocks);

@@ -6,8 +6,7 @@
 
 static struct qkv_workers *team(int threads)
 {
-    struct qkv_workers *workers = qkv_workers_new(threads, NULL);
-    cr_assert_not_null(workers);
+    struct qkv_workers *workers = made(qkv_workers_new(threads, &error));
     return workers;
 }
 
