@@ -1,6 +1,6 @@
 /* Byte-pair encoding. All expected merges and pieces are those of subword-nmt 0.3.8. */
-#include "framework/engine/core/text.h"
 #include "framework/translator/data/bpe.h"
+#include "framework/engine/core/text.h"
 
 #include "support.h"
 
