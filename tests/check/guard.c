@@ -1,7 +1,6 @@
 /* All samples of all ops and layers, with the kernels of every instruction set, float32 against float64, and with an
  * inaccessible page behind every allocation of the graphs: an access behind a tensor, what a node saves or its workspace
  * ends the program. */
-#include "framework/engine/core/memory.h"
 
 #include "numbers.h"
 

@@ -1,8 +1,6 @@
 #define _DEFAULT_SOURCE /* mincore */
 #include "support.h"
 
-#include "framework/engine/core/memory.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>

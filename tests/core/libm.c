@@ -1,6 +1,5 @@
 /* The program calls no function of the C library whose last bit depends on the processor: core/numbers.h has others.
  * What the C standard or IEEE 754 defines to the last bit, as sqrt, floor or fmax, may be called. */
-#include "framework/engine/core/numbers.h"
 #include "support.h"
 
 static const char INEXACT[] = "a?(sin|cos|tan)h?|sincos|atan2|exp|exp2|exp10|expm1|log|log2|log10|log1p|pow|"

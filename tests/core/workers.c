@@ -4,7 +4,6 @@
 #endif
 #include "support.h"
 
-#include "framework/engine/core/memory.h"
 #include "framework/engine/core/system.h"
 
 #include <cblas.h>

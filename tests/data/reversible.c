@@ -1,9 +1,7 @@
 /* Tokenizing loses nothing: joining the tokens of a text gives the text, in normal form C and with one space for each run of
  * white space. */
-#include "core/memory.h"
 #include "core/text.h"
 #include "framework/translator/data/bpe.h"
-#include "framework/translator/data/tokenizer.h"
 
 #include "support.h"
 

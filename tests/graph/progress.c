@@ -2,7 +2,6 @@
 #include "support.h"
 
 #include "framework/engine/graph/graph.h"
-#include "framework/engine/graph/internal.h"
 
 enum { LAYERS = 3, WIDTH = 4 };
 

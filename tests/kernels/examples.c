@@ -1,7 +1,6 @@
 /* What ops give in examples: at edges (ties, zeros, NaN), along an axis, and with convolution; with the kernels of every
  * instruction set. */
 #include "numbers.h"
-#include "support.h"
 
 #include "framework/engine/graph/internal.h"
 

@@ -1,10 +1,8 @@
 /* Wrong calls of modules above the graph end in an error, NaN or an empty result, never in an abort. */
 #include "tiny.h"
 
-#include "config/config_keys.h"
 #include "explain/explain.h"
 #include "framework/engine/check/check.h"
-#include "metrics/metric.h"
 #include "models/network.h"
 
 enum { SOURCE_SIZE = 11, TARGET_SIZE = 9, SENTENCES = 2 };

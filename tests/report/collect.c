@@ -1,7 +1,6 @@
 /* Attention maps of a model, and attribution. That maps have the numbers of the model, tests/tools/explain_run.c tests. */
 #include "core/text.h"
 #include "data/corpus.h"
-#include "report/alignment_score.h"
 #include "report/attribution.h"
 
 #include "support.h"

@@ -2,8 +2,6 @@
 #include "maps.h"
 #include "parse.h"
 
-#include "report/steps.h"
-
 #include "json.h"
 
 enum { CAPACITY = 128 };

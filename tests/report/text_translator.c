@@ -1,6 +1,5 @@
 /* qkv/attention_map.h: text in, translation and maps out. tests/examples/programs.c compares its numbers with those of
  * `qkv attention`. */
-#include "framework/engine/core/memory.h"
 
 #include "support.h"
 

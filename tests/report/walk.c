@@ -1,6 +1,5 @@
 /* Walks through models: the rule of a step makes its numbers, and the last steps are the words that the model predicts. */
 #include "data/corpus.h"
-#include "framework/engine/core/memory.h"
 #include "framework/engine/core/text.h"
 #include "framework/engine/graph/attention_rule.h"
 #include "tiny.h"

@@ -3,7 +3,6 @@
 
 #include <float.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 /* ---- a small model and its optimizer ---- */
 

@@ -1,8 +1,6 @@
 /* The longest translation follows from the lengths in the training text, and what is cut is said. */
 #include "support.h"
 
-#include <criterion/criterion.h>
-
 /* Trains words to characters, four pairs by heart, in the current folder. */
 static void train_characters(const char *settings)
 {

@@ -1,8 +1,6 @@
 /* qkv score: metrics, options, scores of sentences, and the comparison of systems. tests/metrics/ tests the numbers. */
 #include "json.h"
 
-#include <cjson/cJSON.h>
-
 /* A folder with the translations a and b, and the references r, of which the second has two. */
 static const char *texts(const char *name)
 {

@@ -1,9 +1,5 @@
 /* What validations and `qkv evaluate` take for a right translation, and for the best checkpoint. Pairs are learned by heart. */
 #include "json.h"
-#include "support.h"
-
-#include <cjson/cJSON.h>
-#include <criterion/criterion.h>
 
 /* Trains on pairs, which are the dev set, too, in a new folder, which becomes the current one. */
 static void learn(const char *name, const char *pairs, const char *settings)

@@ -1,6 +1,5 @@
 /* Training in several processes, which mpirun starts, is bit by bit the training of one process. */
 #include "mpirun.h"
-#include "training.h"
 
 /* Trains in one process and in several, and compares all files. */
 static void expect_same(const char *name, const char *settings, int processes)

@@ -1,7 +1,6 @@
 /* Several processes end together, with one sentence and an exit code that is not 0, when one of them cannot go on; and a
  * run that they leave is resumed by any number of processes to the bits of one that nothing disturbed. */
 #include "mpirun.h"
-#include "training.h"
 
 #include "framework/engine/kernels/registry.h"
 

@@ -3,7 +3,6 @@
 #include "mpirun.h"
 
 #include "framework/engine/graph/internal.h"
-#include "framework/engine/optimize/optimize.h"
 #include "framework/translator/processes/processes.h"
 
 enum { SHARDS = 9, WIDTH = 5, PATTERNS = 1 << SHARDS, ROWS = 2048, COLUMNS = 8, LOOKED_UP = 3 };
