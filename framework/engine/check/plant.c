@@ -70,14 +70,6 @@ static void apply_fault(enum qkv_fault fault, int64_t n, const double *before, d
     }
 }
 
-/* Whether an input of y with a smaller index is the same tensor. */
-static bool is_repeated_input(const struct qkv_tensor *y, int input)
-{
-    for (int i = 0; i < input; i++)
-        if (y->input[i] == y->input[input]) return true;
-    return false;
-}
-
 /* Runs the correct backward function of the op, then falsifies what it has added to each gradient. */
 static void faulty_backward(struct qkv_tensor *y)
 {
@@ -85,7 +77,7 @@ static void faulty_backward(struct qkv_tensor *y)
     double *before[QKV_MAX_INPUTS] = {NULL};
     for (int i = 0; i < planted->faulty.inputs; i++) {
         const struct qkv_tensor *x = y->input[i];
-        if (!x || !x->needs_gradient || is_repeated_input(y, i)) continue;
+        if (!x || !x->needs_gradient || qkv_is_repeated_input(y, i)) continue;
         before[i] = qkv_graph_memory(y->graph, (size_t)x->count * sizeof *before[i]);
         if (before[i] && x->touched) memcpy(before[i], x->gradient, (size_t)x->count * sizeof *before[i]);
     }

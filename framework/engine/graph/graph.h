@@ -223,6 +223,14 @@ unsigned qkv_backward_reads(const struct qkv_tensor *y);
  * no gradient. */
 struct qkv_tensor *qkv_early_input(const struct qkv_tensor *y);
 
+/* Whether an input of y with a smaller index is the same tensor as input i. */
+static inline bool qkv_is_repeated_input(const struct qkv_tensor *y, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (y->input[j] == y->input[i]) return true;
+    return false;
+}
+
 /* gradient_pair.c: called before and after the backward of node y (qkv_pair_before also for a parameter y where backward
  * starts). Before, the second graph of a pair prepares the gradients of the parameters that y reads. After, the first graph
  * announces the gradients that are complete, and the second graph adds those that are complete. */

@@ -73,14 +73,6 @@ static bool may_overwrite(const struct qkv_tensor *y, int i)
     return !x->value_slot && !(backward_reads(x) & QKV_RESULT) && !(backward_reads(y) & QKV_INPUT(i));
 }
 
-/* Whether input i of y is the same tensor as an earlier input of y. */
-static bool has_earlier(const struct qkv_tensor *y, int i)
-{
-    for (int j = 0; j < i; j++)
-        if (y->input[j] == y->input[i]) return true;
-    return false;
-}
-
 static struct qkv_tensor *input_to_overwrite(const struct qkv_tensor *y)
 {
     for (int i = 0; i < QKV_MAX_INPUTS; i++)
@@ -188,7 +180,7 @@ static void free_input_memory(const struct qkv_tensor *y, struct free_memory *av
 {
     for (int i = 0; i < QKV_MAX_INPUTS; i++) {
         struct qkv_tensor *x = y->input[i];
-        if (!x || x->last_consumer != y || has_earlier(y, i)) continue;
+        if (!x || x->last_consumer != y || qkv_is_repeated_input(y, i)) continue;
         if (x->value_slot) free_slot(&available->slots, x->value_slot);
         offer_gradient(x, y, &available->gradients);
     }

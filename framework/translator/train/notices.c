@@ -91,36 +91,38 @@ static bool has_diverged(const struct training *training, double loss)
     return loss >= DIVERGED * qkv_scalar_log((double)training->target.size);
 }
 
+static void add(struct block *sum, double loss, int64_t tokens)
+{
+    sum->loss += loss;
+    sum->tokens += tokens;
+}
+
 /* The mean loss of the last updates. That since the beginning would be too high for a short training, which begins with a loss
  * far above that of guessing. */
 static double mean_of_end(const struct notices *notices)
 {
     struct block end = notices->block;
-    if ((notices->window_updates - 1) % BLOCK < BLOCK / 2) {
-        end.loss += notices->last_block.loss;
-        end.tokens += notices->last_block.tokens;
-    }
+    if ((notices->window_updates - 1) % BLOCK < BLOCK / 2)
+        add(&end, notices->last_block.loss, notices->last_block.tokens);
     return end.loss / (double)end.tokens;
 }
 
 void qkv_notice_update(struct training *training, double loss, int64_t tokens)
 {
     struct notices *notices = &training->notices;
-    notices->loss += loss;
-    notices->tokens += tokens;
-    notices->window_loss += loss;
-    notices->window_tokens += tokens;
+    add(&notices->validation, loss, tokens);
+    add(&notices->window, loss, tokens);
     if (notices->window_updates % BLOCK == 0) {
         notices->last_block = notices->block;
         notices->block = (struct block){0};
     }
-    notices->block.loss += loss;
-    notices->block.tokens += tokens;
+    add(&notices->block, loss, tokens);
     bool at_early_end = is_at_early_end(training) && notices->window_updates >= LEAST - 1;
     if (++notices->window_updates < WINDOW && !at_early_end) return;
-    double mean = at_early_end ? mean_of_end(notices) : notices->window_loss / (double)notices->window_tokens;
-    notices->window_loss = 0;
-    notices->window_tokens = notices->window_updates = 0;
+    const struct block window = notices->window;
+    double mean = at_early_end ? mean_of_end(notices) : window.loss / (double)window.tokens;
+    notices->window = (struct block){0};
+    notices->window_updates = 0;
     if (!at_early_end && !is_settled(training) && !has_diverged(training, mean)) return;
     if (!is_guessing(training, mean) || !is_due(training, NOTICE_GUESSING)) return;
     qkv_training_say(
@@ -163,10 +165,10 @@ bool qkv_overfitting_stuck(const struct qkv_overfitting *overfitting)
 static void notice_overfitting(struct training *training, double dev)
 {
     struct notices *notices = &training->notices;
-    if (!notices->tokens) return; /* a resumed training that has only validated */
-    double train = notices->loss / (double)notices->tokens;
-    notices->loss = 0;
-    notices->tokens = 0;
+    const struct block since = notices->validation;
+    if (!since.tokens) return; /* a resumed training that has only validated */
+    double train = since.loss / (double)since.tokens;
+    notices->validation = (struct block){0};
     if (!qkv_overfitting_add(&notices->overfitting, training->progress.update, train, dev)) return;
     if (is_guessing(training, train) || !is_due(training, NOTICE_OVERFITTING)) return;
     qkv_training_say(

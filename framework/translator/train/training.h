@@ -74,10 +74,9 @@ struct block {
 
 /* What notices.c remembers. Checkpoints do not keep it. */
 struct notices {
-    double loss; /* sum of the negative log-likelihoods of training since the last validation, nats */
-    int64_t tokens;
-    double window_loss; /* the same since the last comparison with guessing */
-    int64_t window_tokens, window_updates;
+    struct block validation; /* since the last validation */
+    struct block window;     /* since the last comparison with guessing */
+    int64_t window_updates;
     struct block block, last_block; /* the last 1 to 50 updates of the window, and the 50 before them */
     double guessing;                /* loss of guessing each word by its frequency; 0: not computed yet */
     struct qkv_overfitting overfitting;
