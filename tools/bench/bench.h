@@ -75,9 +75,6 @@ struct bench_result {
     double peak;              /* MB of memory of the measuring process */
 };
 
-/* Returns the time in seconds since an arbitrary moment. */
-double bench_seconds(void);
-
 /* Returns the processor time of the calling thread in seconds. Other programs on the machine
  * disturb it less. */
 double bench_thread_seconds(void);

@@ -1,6 +1,7 @@
 /* Clocks, and the timing of steps. */
 #include "bench.h"
 #include "core/numbers.h"
+#include "core/system.h"
 #include "malloc_counter.h"
 
 #include <sys/resource.h>
@@ -13,11 +14,6 @@ static double read_clock(clockid_t clock)
     struct timespec now;
     clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-double bench_seconds(void)
-{
-    return read_clock(CLOCK_MONOTONIC);
 }
 
 double bench_thread_seconds(void)
@@ -45,14 +41,14 @@ enum qkv_status bench_time(const struct bench_options *options, struct bench_res
     enum qkv_status status = QKV_OK;
     int64_t warm_up = bench_warm_up(options);
     for (int64_t i = 0; i < warm_up && !status; i++) status = step(context, i, error);
-    double ends = bench_seconds() + options->seconds;
+    double ends = qkv_clock_seconds() + options->seconds;
     long before = malloc_calls();
     double used = read_clock(CLOCK_PROCESS_CPUTIME_ID);
     int64_t count = 0;
-    while (!status && count < options->steps && (count < MIN_STEPS || bench_seconds() < ends)) {
-        double started = bench_seconds();
+    while (!status && count < options->steps && (count < MIN_STEPS || qkv_clock_seconds() < ends)) {
+        double started = qkv_clock_seconds();
         status = step(context, warm_up + count, error);
-        seconds[count++] = bench_seconds() - started;
+        seconds[count++] = qkv_clock_seconds() - started;
     }
     used = read_clock(CLOCK_PROCESS_CPUTIME_ID) - used;
     long after = malloc_calls();

@@ -117,12 +117,12 @@ enum qkv_status bench_profile(struct bench_work *work, const struct bench_option
     if (!status)
         status = qkv_parameters_set_precision(&work->training.model->parameters,
                                               work->config.training.precision, error);
-    while (!status && steps < options->steps && (steps < 3 || bench_seconds() < ends)) {
+    while (!status && steps < options->steps && (steps < 3 || qkv_clock_seconds() < ends)) {
         status = bench_work_batch(work, steps + 2, error);
         if (!status) status = profile_step(&m, steps + 2, error);
         if (++steps) continue;
         memset(m.row, 0, sizeof m.row);
-        ends = bench_seconds() + options->seconds;
+        ends = qkv_clock_seconds() + options->seconds;
     }
     if (!status) bench_report_profile(report, work, m.row, finish_rows(&m, steps));
     profiler_release(&m);

@@ -184,8 +184,7 @@ enum qkv_status init_make_folder_of(const char *path, struct qkv_error *error)
     return qkv_folder_make(folder, error);
 }
 
-/* Writes all files, of dev at most `max_dev` pairs. */
-static enum qkv_status write_files(const struct init *init, int64_t max_dev, struct qkv_error *error)
+enum qkv_status init_files_write(const struct init *init, int64_t max_dev, struct qkv_error *error)
 {
     struct qkv_file_writer writer[INIT_FILES] = {{0}};
     char path[INIT_FILES][PATH_MAX];
@@ -208,11 +207,6 @@ static enum qkv_status write_files(const struct init *init, int64_t max_dev, str
     for (int f = 0; f < committed && status; f++)
         if (!existed[f]) unlink(path[f]);
     return status;
-}
-
-enum qkv_status init_files_write(const struct init *init, struct qkv_error *error)
-{
-    return write_files(init, init->pairs.count, error);
 }
 
 /* ---- the measurement ---- */
@@ -244,7 +238,7 @@ enum qkv_status init_measure(struct init *init, int threads, struct qkv_error *e
     snprintf(measured.folder, sizeof measured.folder, "%s/", folder);
     snprintf(measured.file, sizeof measured.file, "%s/config.yaml", folder);
     for (int f = 0; f < INIT_FILES; f++) qkv_temporary_add(init_path(&measured, f, path[f]));
-    enum qkv_status status = write_files(&measured, DEV_PAIRS, error);
+    enum qkv_status status = init_files_write(&measured, DEV_PAIRS, error);
     if (!status) status = init_measure_config(path[QKV_PAIRS_PARTS], threads, &init->cost, error);
     for (int f = 0; f < INIT_FILES; f++) {
         unlink(path[f]);

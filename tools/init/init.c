@@ -258,7 +258,7 @@ static enum qkv_status make_all(struct init *init, const struct qkv_pairs_reques
         init_files_try(init, error)) /* before the measurement, which takes some seconds */
         return QKV_INVALID;
     if (!options.quiet && !options.updates) fflush(stdout);
-    if (choose_updates(init, error) || init_files_write(init, error)) return QKV_INVALID;
+    if (choose_updates(init, error) || init_files_write(init, init->pairs.count, error)) return QKV_INVALID;
     if (options.quiet) return QKV_OK;
     init_report_plan(init);
     report_end(init);

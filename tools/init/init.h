@@ -96,8 +96,9 @@ enum qkv_status init_files_try(const struct init *init, struct qkv_error *error)
 /* Makes the folders of a path. */
 enum qkv_status init_make_folder_of(const char *path, struct qkv_error *error);
 
-/* Makes the folder of the config and writes all files. After a failure, files that did not exist before do not exist. */
-enum qkv_status init_files_write(const struct init *init, struct qkv_error *error);
+/* Makes the folder of the config and writes all files, of dev at most `max_dev` pairs. After a failure, files that did not exist
+ * before do not exist. */
+enum qkv_status init_files_write(const struct init *init, int64_t max_dev, struct qkv_error *error);
 
 /* Measures how fast this machine trains the model that is planned: trains it for a few seconds, in a temporary folder, which is
  * removed. Fails when that folder cannot be written, and when training fails. */

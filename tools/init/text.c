@@ -27,10 +27,9 @@ enum qkv_status init_text_read(struct init_text *text, const char *path, bool *i
     struct separator separators[] = {{"\t", 0.05}, {"|||", 0.5}, {";", 0.9}, {"\",\"", 0.5}, {"{\"", 0.5}};
     enum { SEPARATORS = sizeof separators / sizeof *separators };
     struct qkv_lines lines = {0};
-    size_t size = strlen(path);
     *text = (struct init_text){.path = path};
     *is_text = false;
-    if (size > 5 && !strcmp(path + size - 5, ".yaml")) return QKV_OK;
+    if (qkv_ends_in(path, ".yaml")) return QKV_OK;
     if (qkv_lines_open(&lines, path, error)) return QKV_INVALID;
     enum qkv_status status;
     bool found;

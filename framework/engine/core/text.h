@@ -41,6 +41,12 @@ static inline bool qkv_ends_in(const char *text, const char *end)
     return size >= end_size && !strcmp(text + size - end_size, end);
 }
 
+/* Compares two texts, for qsort: by bytes. */
+static inline int qkv_by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 /* ---- a growing buffer ---- */
 
 /* Starts all zero; the owner frees `data`. If memory runs out, `failed` stays set and later appends do

@@ -6,6 +6,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -92,11 +93,6 @@ bool qkv_path_is_text(const char *path)
     return found;
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 const char **qkv_path_files(struct qkv_arena *arena, const char *path, int64_t *count)
 {
     struct stat status;
@@ -124,7 +120,7 @@ const char **qkv_path_files(struct qkv_arena *arena, const char *path, int64_t *
     }
     if (entries) closedir(entries);
     if (files && !*count && !exists) files[(*count)++] = path;
-    if (files) qsort(files, (size_t)*count, sizeof *files, by_bytes);
+    if (files) qsort(files, (size_t)*count, sizeof *files, qkv_by_text);
     return files;
 }
 

@@ -66,11 +66,6 @@ bool qkv_bpe_dropout_add_types(const struct qkv_bpe_dropout *dropout, struct qkv
     return added;
 }
 
-static void *allocate(struct qkv_bpe_dropout *dropout, int64_t count, size_t size)
-{
-    return qkv_arena_allocate(&dropout->arena, (size_t)count * size);
-}
-
 /* Whether the pieces of a word differ from its symbols: it has joiners, or contains what would be escaped. */
 static bool has_marks(const struct qkv_text_config *text, const char *word)
 {
@@ -98,8 +93,9 @@ static bool encode_words(struct qkv_bpe_dropout *dropout, const struct qkv_vocab
     const struct qkv_types *words = &dropout->words, *symbols = &dropout->text.bpe->symbols;
     int64_t bytes = 0;
     for (int64_t i = 0; i < words->size; i++) bytes += (int64_t)strlen(qkv_types_token(words, i));
-    dropout->character_start = allocate(dropout, words->size + 1, sizeof *dropout->character_start);
-    dropout->character = allocate(dropout, bytes, sizeof *dropout->character);
+    dropout->character_start =
+        qkv_arena_array(&dropout->arena, words->size + 1, sizeof *dropout->character_start);
+    dropout->character = qkv_arena_array(&dropout->arena, bytes, sizeof *dropout->character);
     if (!dropout->character_start || !dropout->character) return false;
     *longest = dropout->character_start[0] = 0;
     for (int64_t i = 0; i < words->size; i++) {
@@ -130,9 +126,9 @@ static bool encode_words(struct qkv_bpe_dropout *dropout, const struct qkv_vocab
 static bool encode_symbols(struct qkv_bpe_dropout *dropout, const struct qkv_vocabulary *vocabulary)
 {
     const struct qkv_types *symbols = &dropout->text.bpe->symbols;
-    char *token = allocate(dropout, (int64_t)qkv_bpe_longest_piece(symbols), 1);
-    dropout->inside_id = allocate(dropout, symbols->size, sizeof *dropout->inside_id);
-    dropout->last_id = allocate(dropout, symbols->size, sizeof *dropout->last_id);
+    char *token = qkv_arena_array(&dropout->arena, (int64_t)qkv_bpe_longest_piece(symbols), 1);
+    dropout->inside_id = qkv_arena_array(&dropout->arena, symbols->size, sizeof *dropout->inside_id);
+    dropout->last_id = qkv_arena_array(&dropout->arena, symbols->size, sizeof *dropout->last_id);
     if (!token || !dropout->inside_id || !dropout->last_id) return false;
     for (int64_t i = 0; i < symbols->size; i++) {
         const char *symbol = qkv_types_token(symbols, i);
@@ -158,9 +154,9 @@ bool qkv_bpe_dropout_encode(struct qkv_bpe_dropout *dropout, struct qkv_corpus_s
     if (!encode_words(dropout, vocabulary, &longest) || !encode_symbols(dropout, vocabulary)) return false;
     qkv_types_release(&dropout->words);
     qkv_tokens_release(&dropout->tokens);
-    dropout->pieces = allocate(dropout, longest, sizeof *dropout->pieces);
-    dropout->ranks = allocate(dropout, longest, sizeof *dropout->ranks);
-    dropout->kept = allocate(dropout, longest, sizeof *dropout->kept);
+    dropout->pieces = qkv_arena_array(&dropout->arena, longest, sizeof *dropout->pieces);
+    dropout->ranks = qkv_arena_array(&dropout->arena, longest, sizeof *dropout->ranks);
+    dropout->kept = qkv_arena_array(&dropout->arena, longest, sizeof *dropout->kept);
     if (!dropout->pieces || !dropout->ranks || !dropout->kept) return false;
     for (int64_t i = 0; i < count; i++) {
         int64_t max = qkv_bpe_dropout_max_tokens(dropout, i);

@@ -426,20 +426,15 @@ static void join(struct groups *groups, int64_t a, int64_t b)
     groups->size[a] += groups->size[b];
 }
 
-static int64_t *allocate(struct groups *groups, int64_t count)
-{
-    return qkv_arena_allocate(&groups->arena, (size_t)count * sizeof(int64_t));
-}
-
 /* False when memory runs out. The caller releases the arena even then. */
 static bool make_groups(struct groups *groups, const struct qkv_pairs *pairs)
 {
     struct numbers numbers;
     int64_t count = pairs->count;
-    groups->parent = allocate(groups, count);
-    groups->size = allocate(groups, count);
+    groups->parent = qkv_arena_array(&groups->arena, count, sizeof *groups->parent);
+    groups->size = qkv_arena_array(&groups->arena, count, sizeof *groups->size);
     /* At first, `order` holds for each sentence of a side the first pair with that sentence; there are at most `count`. */
-    groups->order = allocate(groups, count);
+    groups->order = qkv_arena_array(&groups->arena, count, sizeof *groups->order);
     bool complete = number_sentences(&numbers, pairs) && groups->parent && groups->size && groups->order;
     for (int64_t i = 0; i < count && complete; i++) {
         groups->parent[i] = i;

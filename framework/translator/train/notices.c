@@ -8,6 +8,7 @@
 
 #include "core/choices.h"
 #include "core/numbers.h"
+#include "core/text.h"
 #include "kernels/registry.h"
 
 #include <math.h>
@@ -318,16 +319,11 @@ void qkv_notice_end(struct training *training, bool by_patience)
 
 /* ---- collapse ---- */
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* How often the most frequent of the texts occurs. Sorts them. */
 static int64_t most_frequent(const char **text, int64_t count)
 {
     int64_t max = 0, same = 0;
-    qsort(text, (size_t)count, sizeof *text, by_text);
+    qsort(text, (size_t)count, sizeof *text, qkv_by_text);
     for (int64_t i = 0; i < count; i++) {
         same = i && !strcmp(text[i], text[i - 1]) ? same + 1 : 1;
         if (same > max) max = same;
