@@ -377,7 +377,7 @@ static void open_lesson(const char *fragment)
 }
 
 /* Waits until a step is there: its title has the focus, the page is dimmed but for a part, and all places of its texts are
- * filled in. */
+ * filled in. What it is about begins in the part of the window that the panel leaves free, and frames do not overlap. */
 static void wait_for_step(int step, const char *language)
 {
     wait_until("isSettled() && at('lesson-title').textContent === lessons.%s.steps[%d].title && "
@@ -385,6 +385,15 @@ static void wait_for_step(int step, const char *language)
                language, step - 1, step);
     EXPECT_FOCUS("lesson-title");
     EXPECT_TRUE("count('.spot') > 0");
+    EXPECT_VALUE(
+        "(boxes => boxes.filter((box, i) => !box.height || boxes.slice(0, i).some(other => box.top - "
+        "other.bottom < 12 && other.top - box.bottom < 12 && box.left - other.right < 12 && other.left - "
+        "box.right < 12)).length)([...document.querySelectorAll('.spot:not(.spot .spot)')].map(box => "
+        "box.getBoundingClientRect()))",
+        "0");
+    EXPECT_TRUE("[...document.querySelectorAll('.spot')].map(box => box.getBoundingClientRect()).some(({ "
+                "top, bottom }) => "
+                "top >= 6 && bottom <= (at('lesson').getBoundingClientRect().top || innerHeight))");
     EXPECT_VALUE("/[{}]|undefined|NaN|null/.exec(element('lesson').textContent)", "null");
     cr_expect(shows(value_of("location.hash"), format("#lesson-%d&", step)));
 }
@@ -406,64 +415,127 @@ static void expect_answer(int right)
     for (int i = 0; i < choices; i++) cr_expect_eq(is_right(i), i == right, "%d of %d", i, choices);
 }
 
-/* The column of the greatest weight of a row, in a map of `qkv attention`. */
-static int greatest_column(const cJSON *weights, int row)
+/* The panel's buttons to go on and to leave are seen, and the panel leaves three fifths of a phone's height free. */
+static void expect_panel_fits(int width, int height)
 {
-    int greatest = 0;
-    for (int i = 0; i < json_size(weights, format("%d", row)); i++)
-        if (json_cell(weights, row, i) > json_cell(weights, row, greatest)) greatest = i;
-    return greatest;
+    resize_to(width, height);
+    EXPECT_TRUE(
+        "['lesson-next', 'lesson-back', 'lesson-leave'].every(name => (box => at(name).contains("
+        "document.elementFromPoint((box.left + box.right) / 2, (box.top + box.bottom) / 2)) && box.bottom <= "
+        "innerHeight)(at(name).getBoundingClientRect()))");
+    EXPECT_TRUE(width < 900 ? "at('lesson').offsetHeight <= 0.4 * innerHeight + 1"
+                            : "at('lesson').offsetWidth < 0.4 * innerWidth");
+}
+
+/* How many words of a sentence another one has. */
+static int words_kept(const char *sentence, const char *other)
+{
+    int kept = 0;
+    for (const char *word = sentence; *word; word++) kept += *word != ' ' && strchr(other, *word);
+    return kept;
+}
+
+/* The questions of steps that try something out: the page then shows what the answer says. */
+static void expect_attempt(int step)
+{
+    char *before = text_of("target"), without[99] = "";
+    int words = (int)strlen(before) / 2 + 1, row = step == 8 ? (int)number_of("state.held.index") : 0;
+    static const char *const heads[] = {
+        "state.view.heads.filter(({ kind }) => kind === 'cross').map(({ name }) => "
+        "name.replaceAll('-', '.')).join()",
+        "state.head.replaceAll('-', '.')"};
+    char *without_heads[2] = {0};
+    for (int i = 0; step == 9 && i < 2; i++)
+        without_heads[i] = strtok(
+            run_ok("echo c a b | qkv translate run -q --beam 1 --without %s", value_of("%s", heads[i])),
+            "\n");
+    snprintf(without, sizeof without, "%.*s%s", 2 * row, before,
+             before + 2 * row + (row < words - 1 ? 2 : 1));
+    if (row == words - 1) without[strlen(without) - 1] = '\0';
+    is_right(0);
+    char *after = text_of("target"), *said = text_of("lesson-answer");
+    cr_expect(shows(said, format("“%s”", after)));
+    bool is_same = !strcmp(before, after);
+    if (step == 7) {
+        EXPECT_VALUE("[momentNumber(), state.isHeld].join()", "0,false");
+        expect_answer(is_same ? 0 : 2 * words_kept(before, after) >= words ? 1 : 2);
+    } else if (step == 8) {
+        EXPECT_VALUE("state.view.silent_words.reduce((sum, isSilent) => sum + isSilent)", "1");
+        expect_answer(is_same ? 0 : strcmp(after, without) ? 2 : 1);
+    } else {
+        EXPECT_TRUE("state.view.heads.every(({ kind, isSilent }) => isSilent === (kind === 'cross'))");
+        cr_expect_str_eq(after, without_heads[0]);
+        cr_expect(shows(said, format("“%s”", without_heads[1])));
+        expect_answer(is_same ? 0 : *after ? 2 : 1);
+    }
 }
 
 PageTest(page_steps, lesson_asks_what_the_model_answers)
 {
     skip_without_browser();
-    open_lesson("");
+    open_lesson("s=b+c&silent=encoder-1-1&beam=3");
+    static const char fields[] = "JSON.stringify(Object.keys(HELD).map(field => state[field]))";
+    char *before = value_of(fields);
+    resize_to(390, 844);
     click("lesson-start");
     for (int step = 1; step <= 9; step++) {
         wait_for_step(step, "en");
+        expect_panel_fits(390, 844);
+        expect_panel_fits(1024, 768);
         if (step == 1) expect_answer(2); /* of rows, words in the vocabulary, and the width, which is 16 */
+        /* The table says it: powers of larger scores are powers of powers. */
+        if (step == 4) {
+            double weight =
+                number_of("1 / [...first('.term-list').querySelectorAll('td:nth-child(3)')].reduce("
+                          "(sum, cell) => sum + cell.textContent ** Math.sqrt(8), 0)");
+            int right = (int)number_of("element('lesson-choices').children.length") - 1;
+            cr_expect_float_eq(number_of("Number(at('lesson-choice-%d').textContent)", right), weight, 0.006);
+            expect_answer(right);
+        }
         if (step == 6) {
             double entropies = number_of("state.view.heads[1].entropy - state.view.heads[0].entropy");
             EXPECT_VALUE("state.view.heads[0].name", "encoder-1-1");
             expect_answer(entropies < 0);
         }
-        if (step == 8) {
-            const cJSON *map =
-                json_by("qkv attention run 'c a b' -q --kind cross --layer 1 --head %s -f json",
-                        value_of("selectedHead().head"));
-            int row = (int)number_of("state.held.index");
-            expect_answer(greatest_column(json_at(map, "maps.0.weights"), row));
-            /* Another sentence moves the question along. */
-            click("source");
-            run_script("document.activeElement.select()");
-            type_text("b");
-            wait_until("isSettled() && element('lesson-choices').children.length === 2");
-        }
-        if (step == 9) {
-            char *before = text_of("target"), *rest = NULL;
-            char *after = run_ok("echo c a b | qkv translate run -q --beam 1 --without %s",
-                                 value_of("state.head.replaceAll('-', '.')"));
-            int changed = 0;
-            for (char *word = strtok_r(before, " ", &rest); word && !strncmp(after, word, strlen(word));
-                 word = strtok_r(NULL, " ", &rest), changed++)
-                after += strlen(word) + 1;
-            int words = (int)number_of("state.view.target_outputs.length");
-            cr_expect(is_right(changed == words - 1 && !*after ? words : changed));
-            EXPECT_VALUE("state.silent", value_of("state.head"));
-        }
-        if (step < 9) click("lesson-next");
+        if (step > 6) expect_attempt(step);
+        if (step == 9) break;
+        resize_to(390, 844);
+        wait_until("isSettled()");
+        click("lesson-next");
     }
-    EXPECT_TRUE("at('lesson-next').disabled");
     click("lesson-back");
     wait_for_step(8, "en");
     EXPECT_VALUE("state.silent", "");
     run_script("history.back()");
     wait_for_step(9, "en");
+    expect_attempt(9);
+    /* What the lesson has moved is back where it was. */
     click("lesson-leave");
     wait_until("isSettled() && !state.lesson && element('lesson').hidden");
+    EXPECT_VALUE(fields, before);
     EXPECT_VALUE("count('.spot')", "0");
     EXPECT_FOCUS("lesson-start");
+    run_script("goToStep(9)");
+    wait_for_step(9, "en");
+    click("lesson-next");
+    wait_until("isSettled() && !state.lesson && element('train').open");
+    EXPECT_TRUE("element('train').getBoundingClientRect().top < innerHeight / 2");
+}
+
+/* About unknown words the lesson asks nothing: it leads to the list of those that are known, and one of them in their place
+ * brings the question back. */
+static void expect_no_question_about_unknown_words(void)
+{
+    choose("lesson-sentence", "C zebra, a.");
+    wait_until("isSettled() && element('lesson-choices').children.length === 1");
+    cr_expect_eq(strncmp(text_of("lesson-question"), "The model does not know “zebra”", 31), 0);
+    EXPECT_TEXT("lesson-choice-0", "show the 8 words that it knows");
+    click("lesson-choice-0");
+    EXPECT_TRUE("element('lexicon').open && element('known-words').checkVisibility()");
+    run_script("[...element('known-words').children].find(({ textContent }) => textContent === 'b').click()");
+    wait_until(
+        "isSettled() && state.source === 'C b, a.' && element('lesson-choices').children.length === 4");
+    EXPECT_TEXT("read-as", "Read as: c b a");
 }
 
 /* A link opens a step in a language; what does not exist is the last step. */
@@ -472,15 +544,26 @@ PageTest(page_steps, lesson_has_links_and_languages)
     skip_without_browser();
     open_lesson("lesson-3");
     wait_for_step(3, "en");
-    /* Of the sum that is the score, the best key has the greatest. */
-    expect_answer((int)number_of("greatestAt(rowOf(stepOf('scores'), state.held.index))"));
+    expect_answer(
+        (int)number_of("(row => row.indexOf(Math.min(...row)))(rowOf(stepOf('scores'), state.held.index))"));
+    for (int i = 0; i < 4; i++)
+        if (!is_right(i))
+            cr_expect(shows(text_of("lesson-answer"),
+                            format("“%s” has the score", text_of(format("lesson-choice-%d", i)))));
+    expect_no_question_about_unknown_words();
     choose("lesson-language", "es");
     wait_until("isSettled() && at('lesson-title').textContent === lessons.es.steps[2].title");
     EXPECT_VALUE("element('lesson').lang", "es");
     cr_expect(shows(value_of("location.hash"), "lang=es"));
+    /* A presentation shows what the step needs, and stays. */
+    browser_open("run --lesson --numbers float32 --sentence 'c a b'", "lesson-3&present=1");
+    wait_for_step(3, "en");
+    EXPECT_TRUE(
+        "state.isPresenting && [...document.querySelectorAll('.spot')].every(part => part.checkVisibility()) "
+        "&& !element('heads').checkVisibility()");
     browser_open("run --lesson --numbers float32 --sentence 'c a b'", "lesson-4&lang=es");
     wait_for_step(4, "es");
-    EXPECT_TRUE("!element('terms').hidden && state.terms.of.row === scaledRow().row");
+    EXPECT_TRUE("!element('terms').hidden && state.terms.of.row === scaledRow(Math.sqrt(8)).row");
     EXPECT_TRUE("(shape => shape(lessons.en) === shape(lessons.es))(texts => JSON.stringify(texts, (_, part) "
                 "=> typeof part === 'string' ? '' : part))"); /* the same members */
     EXPECT_VALUE("readStep('99') + readStep('0') + readStep('x')", "9");

@@ -17,7 +17,8 @@ foreach(link IN LISTS links)
     string(REGEX REPLACE ".* src=\"([^\"]*)\".*" "\\1" name "${link}")
     string(REPLACE " src=\"${name}\"></script>" ">" opening "${link}")
     file(READ ${FROM}/${name} text)
-    string(REGEX REPLACE "\n *//[^\n]*" "" text "${text}") # lines that are comments
+    string(REGEX REPLACE "\n *//[^\n]*" "" text "${text}") # lines that are comments, and comments behind code
+    string(REGEX REPLACE "([;{},)]) // [^\n]*" "\\1" text "${text}")
     string(REGEX REPLACE "\n[ \n]+" "\n" text "${text}") # indentation and empty lines: no text of a script has any
     string(REPLACE "${link}" "${opening}\n${text}</script>" html "${html}")
 endforeach()

@@ -105,7 +105,11 @@ always('facts', showVocabulary);
 const MOST_KNOWN = 2000; // words in the list
 moveByArrows(element('known-words'), 'button');
 element('known-words').addEventListener('click', ({ target }) => {
-    if (target.matches('button')) goToSentence(`${state.source} ${target.textContent}`.trim());
+    if (!target.matches('button')) return;
+    const [unknown] = unknownWords(), words = state.source.trim().split(' '), at = words.findIndex(word => bare(word) === unknown);
+    if (at < 0) words.push(target.textContent);
+    else words[at] = words[at].replace(unknown, target.textContent);
+    goToSentence(words.join(' ').trim());
 });
 
 // Browsers without field-sizing: a field grows with its text.
@@ -180,14 +184,20 @@ function showSide(side, texts) {
     wordButtons[side].forEach((word, i) => describeWord(word, side, i));
 }
 
-// The words of the pair that the model does not know, without the marks around them.
+// A word without the marks around it.
+function bare(word) {
+    return word.replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, '') || word;
+}
+
+// The words of the pair that the model does not know.
 function unknownWords() {
-    const { view } = state, of = (words, known) => words.filter((_, i) => known[i] === 0).map(word => word.replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, '') || word);
+    const { view } = state, of = (words, known) => words.filter((_, i) => known[i] === 0).map(bare);
     return [...new Set([...of(view.source_tokens, view.known_sources), ...of(view.target_outputs, view.known_targets)])];
 }
 
 // Opens the list of the words that the model knows, and all that it is in.
-function showKnown() {
+function showKnown(event) {
+    event.stopPropagation(); // a click elsewhere closes the list
     for (let box = element('lexicon'); box; box = box.parentElement.closest('details')) box.open = true;
     element('lexicon').scrollIntoView({ block: 'nearest' });
     element('known-words').firstChild?.focus({ preventScroll: true });
