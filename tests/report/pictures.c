@@ -128,6 +128,19 @@ Test(svg, puts_layers_with_one_head_into_a_line)
     expect_parts(rendered(&layers, "svg", NULL, NULL), line);
 }
 
+/* Kinds that take turns have a block each. The places of a few are chosen; the others are below them. */
+Test(svg, places_any_number_of_blocks)
+{
+    enum { COUNT = 20 };
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
+    struct qkv_attention_report turns = decoder_report(&arena, COUNT, 1, 2, NULL);
+    struct qkv_attention_map *maps = qkv_arena_zeroed(&arena, COUNT * sizeof *maps);
+    turns.maps = memcpy(maps, turns.maps, COUNT * sizeof *maps);
+    for (int i = 0; i < COUNT; i += 2) maps[i].kind = QKV_ATTENTION_ENCODER;
+    const struct part parts[] = {{">encoder attention</text>", COUNT / 2}, {">query</text>", COUNT}, {NULL}};
+    expect_parts(rendered(&turns, "svg", NULL, NULL), parts);
+}
+
 Test(svg, hatches_the_cells_that_a_row_does_not_see)
 {
     static const struct qkv_attention_rule causal = {.heads = 1, .causal = true},

@@ -1,7 +1,7 @@
 /* Draws attention maps as a figure of heat maps, as vector graphics or pixels. The maps (panels) of a kind of attention are a
- * block of lines, and share the labels of their rows and columns; blocks are placed so that the figure fills a page of 16:9, and
- * have one colour bar. Cells that a rule hides are hatched. In a figure of many cells, colours are rounded and cells have no
- * tooltips, because the file would otherwise have several megabytes.
+ * block of lines, and share the labels of their rows and columns; blocks are placed so that the figure fills a page of 16:9. They
+ * have one colour bar, with a chart on its right if there is one. Cells that a rule hides are hatched. In a figure of many cells,
+ * colours are rounded and cells have no tooltips, because the file would otherwise have several megabytes.
  *
  *     title, in lines
  *     subtitle
