@@ -97,7 +97,7 @@ function stepSentence({ name, note }) {
     return [(scenes && UNLEARNED[text]) || text, note].filter(Boolean).join(' ');
 }
 
-const ROW_HEIGHT = 13, MAX_ROWS_WITH_WORDS = 40, MAX_STEP_WIDTH = 250, MAX_CELL_WIDTH = 26, MAX_WEIGHTS_HEIGHT = 130, NARROWEST_NAMED = 12; // pixels beside
+const ROW_HEIGHT = 13, SIDE = 18, MAX_ROWS_WITH_WORDS = 40, MAX_STEP_WIDTH = 192, MAX_CELL_WIDTH = 26, MAX_WEIGHTS_HEIGHT = 130, NARROWEST_NAMED = 12; // pixels beside
 const MAX_COLUMNS_WITH_NUMBERS = 10, NUMBER_WIDTH = 40, NUMBER_HEIGHT = 20; // text of 16 pixels: see textScale
 
 let figures = []; // [{step, canvas, mark, width, height, names}] of the steps that are shown
@@ -267,7 +267,8 @@ function sizeOfCells(step) {
     const scaled = pixels => Math.floor(pixels * textScale());
     if (scenes && step.columns <= MAX_COLUMNS_WITH_NUMBERS && step.rows <= MAX_ROWS_WITH_WORDS)
         return { width: scaled(NUMBER_WIDTH), height: scaled(NUMBER_HEIGHT), hasWords: step.rowNames, hasNumbers: true };
-    const hasWords = step.rowNames && step.rows <= MAX_ROWS_WITH_WORDS, row = scaled(ROW_HEIGHT);
+    const hasWords = step.rowNames && step.rows <= MAX_ROWS_WITH_WORDS, row = scaled(ROW_HEIGHT), side = scaled(SIDE);
+    if (hasWords && step.columnNames && side * step.columns <= scaled(MAX_STEP_WIDTH)) return { width: side, height: side, hasWords };
     return { width: Math.max(1, Math.min(scaled(MAX_CELL_WIDTH), scaled(MAX_STEP_WIDTH / step.columns))),
         height: hasWords ? row : Math.max(1, Math.min(row, scaled(MAX_WEIGHTS_HEIGHT / step.rows))), hasWords };
 }
@@ -352,7 +353,7 @@ function makeAttention(steps) {
     const order = computed.flatMap(step => (step === values ? [] : step.name === 'context' && values ? [values, step] : [step]));
     const flow = order.map(step => make('div', { className: 'flow' }, make('span', { className: 'operator', textContent: OPERATORS[step.name] ?? '→' }), makeStep(step)));
     return make('section', { className: 'step-group', 'aria-label': ATTENTION }, make('h3', { textContent: ATTENTION }),
-        make('div', { className: 'step-row' }, ...flow),
+        make('div', { className: 'step-row attention' }, ...flow),
         makeFold('weights and biases, which were learned', ATTENTION, [makeRow(steps.filter(({ name }) => groupOf(name) < 0))]));
 }
 
