@@ -125,8 +125,10 @@ Test(page, says_what_is_wrong_and_writes_nothing)
     cr_expect(
         refused(run("qkv page run"), "qkv: run/metrics.jsonl: cannot be read: it is not a regular file"));
     run_ok("mv kept run/metrics.jsonl && printf 'a\\377\\tA\\n' >train.tsv");
-    cr_expect(refused(run("qkv page run"), "qkv: train.tsv:1:2: byte 0xFF is not valid UTF-8; --sentence "
-                                           "gives the page another first sentence"));
+    static const char wrong[] =
+        "qkv: train.tsv:1:2: byte 0xFF is not valid UTF-8; the page takes its examples from "
+        "this text: mend or move it";
+    cr_expect(refused(run("qkv page run"), wrong) && refused(run("qkv page run --sentence one"), wrong));
     cr_expect_eq(run("ls *.html").exit_code, 2);
 }
 

@@ -39,9 +39,9 @@ static enum qkv_status add_examples(struct qkv_run *run, const char *path, cJSON
         }
         qkv_pair_lines_close(&pairs);
     }
-    return status && !opening && !cJSON_GetArraySize(examples)
-               ? qkv_error_set(error, "%s; --sentence gives the page another first sentence", inner.message)
-               : QKV_OK;
+    return status ? qkv_error_set(error, "%s; the page takes its examples from this text: mend or move it",
+                                  inner.message)
+                  : QKV_OK;
 }
 
 /* "encoder of 2 layers with 4 heads"; recurrent layers have none. */

@@ -347,7 +347,7 @@ static bool is_built(struct trial *trial, const struct sample_graph *built)
 static void compare_graphs(struct trial *trial, enum form form, struct sample_graph *reference,
                            struct sample_graph *shared, struct sample_graph *built)
 {
-    if (!is_built(trial, reference) || !is_built(trial, shared)) return;
+    if (!is_built(trial, reference) || !is_built(trial, shared) || !is_built(trial, built)) return;
     int64_t count = reference->result->count;
     bool has_gradient = reference->result->needs_gradient;
     double *cotangent = qkv_graph_memory(reference->graph, (size_t)count * sizeof *cotangent);
