@@ -143,18 +143,6 @@ Test(graph, the_first_tensor_that_is_not_finite_is_found)
 
 /* ---- gradients ---- */
 
-Test(graph, a_tensor_used_twice_gets_both_gradients)
-{
-    struct qkv_tensor *x = variable_of(3, (double[]){1, -2, 3});
-    struct qkv_tensor *y = qkv_add(graph, qkv_multiply(graph, x, x), x); /* x^2 + x */
-    run_graph(y);
-    expect_gradient(x, (double[]){3, -3, 7});
-    qkv_backward(graph, y, NULL);
-    expect_gradient(x, (double[]){3, -3, 7}); /* set, not added to */
-    qkv_backward(graph, y, (double[]){1, 10, 0});
-    expect_gradient(x, (double[]){3, -30, 0});
-}
-
 Test(graph, backward_starts_at_any_node)
 {
     struct qkv_tensor *x = variable_of(2, (double[]){1, 2}), *other = variable_of(2, (double[]){5, 7});

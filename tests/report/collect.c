@@ -377,32 +377,6 @@ Test(attribution, each_method_fills_rows_that_sum_to_1)
     cr_expect_eq(qkv_attribute(subject.collector, &WITH_PROBABILITIES, &none, &report, &error), QKV_INVALID);
 }
 
-Test(attribution, the_lens_ends_in_the_prediction)
-{
-    static const char *const WORDS[] = {"y", "x", "z"}; /* by TARGET_IDS */
-    struct qkv_types types RELEASED(qkv_types_release) = {0};
-    const struct qkv_types *texts[] = {&types};
-    struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release) = {0};
-    struct qkv_attention_pair pair = WITH_PROBABILITIES;
-    struct qkv_attention_report report;
-    struct qkv_explanation lens;
-    struct subject subject RELEASED(release_subject) = make_subject(20);
-    for (int i = 0; i < 3; i++) qkv_types_add(&types, WORDS[i], 9 - i);
-    expect_done(qkv_vocabulary_build(&vocabulary, 1, texts, 0, 1, &error));
-    pair.vocabulary = &vocabulary;
-    expect_done(qkv_lens(subject.collector, &pair, &report, &lens, &error));
-    cr_assert_eq(lens.step_count, T);
-    for (int t = 0; t < T; t++) {
-        const struct qkv_step *step = &lens.steps[t];
-        cr_expect_float_eq(step->values[0], report.next_probability[t], 1e-14);
-        cr_assert(step->rows == 1 && step->columns >= 3 && step->columns <= 4);
-        for (int c = 0; c < step->columns; c++)
-            cr_expect(!c == !strcmp(step->column_names[c], report.target_output[t])); /* each only once */
-        for (int64_t c = 1; c + 1 < step->columns; c++)
-            cr_expect_geq(step->values[c], step->values[c + 1]); /* the most probable first */
-    }
-}
-
 /* The matrix of the explanation with this name, [rows, columns]. */
 static const double *matrix_of(const struct qkv_explanation *explanation, const char *name, int64_t rows,
                                int64_t columns)

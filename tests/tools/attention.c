@@ -460,6 +460,10 @@ Test(attention, attribute_looks_into_layers)
         cr_expect_str_eq(json_text(step, "columns.0"), json_text(maps, format("target_output.%d", t)));
         cr_expect_float_eq(json_cell(values, 0, 0), json_number(maps, format("next_probability.%d", t)),
                            1e-6);
+        for (int c = 1; c < json_size(step, "columns"); c++) { /* the others, the most probable first */
+            cr_expect(c < 2 || json_cell(values, 0, c - 1) >= json_cell(values, 0, c));
+            cr_expect_str_neq(json_text(step, format("columns.%d", c)), json_text(step, "columns.0"));
+        }
     }
     cr_expect(shows(run_ok("qkv attribute run 'one two three' --lens -q"), "rows: layers, columns: tokens"));
     run_ok("qkv attribute run 'one two three' --lens -o lens.csv && grep -q token_1,,0,,0, lens.csv");
