@@ -299,7 +299,7 @@ if (Object.keys(lessons).length) {
         if (isTried) beginStep({ source });
         else goToSentence(source);
     });
-    element('lesson-start').textContent = lessons[state.language].start;
+    element('lesson-start').textContent = fill(lessons[state.language].start, { count: LESSON.length });
     element('lesson-language').append(...Object.entries(lessons).map(([value, { language }]) => make('option', { value, textContent: language })));
     element('lesson-start').addEventListener('click', () => goToStep(1));
     element('lesson-back').addEventListener('click', () => goToStep(state.lesson - 1));
