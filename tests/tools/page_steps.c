@@ -206,6 +206,14 @@ PageTest(page_steps, show_what_softmax_did_in_a_row)
     wait_until("isSettled() && state.terms");
     click("head-encoder-1-1");
     wait_until("isSettled() && !state.number && element('terms').hidden");
+    /* Also where a step of the decoder reads one word and chooses another, both name the chosen one. */
+    click("head-decoder-1-1");
+    click("cell-1-1");
+    wait_until("isSettled() && state.terms");
+    EXPECT_TRUE("((row, words) => [row[1], words[1]].every(word => "
+                "at('caption').textContent.includes(quoted(word)) && "
+                "at('terms-title').textContent.includes(quoted(word))))(selectedHead().rowWords, "
+                "selectedHead().columnWords)");
 }
 
 /* The sum closes, and does not open again with the next translation. */

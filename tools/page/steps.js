@@ -432,8 +432,9 @@ function makeTermList(label, rows) {
         make('table', {}, make('tbody', {}, ...rows)));
 }
 
-function sumTitle(step, { of: { row, column }, value, sum, terms }, own) {
-    const name = placeText(step, row, column);
+function sumTitle(step, { of: { row, column, isOfMap }, value, sum, terms }, own) {
+    const { rowWords, columnWords } = selectedHead();
+    const name = isOfMap ? `${step.title}, ${quoted(rowWords[row])}, ${quoted(columnWords[column])}` : placeText(step, row, column); // as the caption
     if (!terms.length) return step.rule ? `${name}: ${numberText(value)}` : `${name}: ${numberText(value)} is no sum of earlier numbers.`;
     if (own) return `${name}: ${numberText(value)} = ${numberText(own[3])} / ${numberText(sum)}, the sum of these powers:`;
     if (isSoftmax(step)) return `${name} is masked: weight 0. The others are shares of the sum of these powers:`;
