@@ -394,10 +394,12 @@ static void wait_for_step(int step, const char *language)
     EXPECT_FOCUS("lesson-title");
     EXPECT_TRUE("count('.spot') > 0");
     EXPECT_VALUE(
-        "(boxes => boxes.filter((box, i) => !box.height || boxes.slice(0, i).some(other => box.top - "
-        "other.bottom < 12 && other.top - box.bottom < 12 && box.left - other.right < 12 && other.left - "
-        "box.right < 12)).length)([...document.querySelectorAll('.spot:not(.spot .spot)')].map(box => "
-        "box.getBoundingClientRect()))",
+        "((boxes, gap) => boxes.filter((box, i) => !box.height || boxes.slice(0, i).some(other => box.top - "
+        "other.bottom < gap && other.top - box.bottom < gap && box.left - other.right < gap && other.left - "
+        "box.right < gap)).length)([...document.querySelectorAll('.spot:not(.spot .spot)')].map(box => "
+        "box.getBoundingClientRect()), 2 * "
+        "/(\\d+)px$/.exec(getComputedStyle(document.querySelector('.spot:not("
+        ".spot .spot)')).boxShadow)[1])",
         "0");
     EXPECT_TRUE("[...document.querySelectorAll('.spot')].map(box => box.getBoundingClientRect()).some(({ "
                 "top, bottom }) => "
@@ -539,7 +541,9 @@ static void expect_no_question_about_unknown_words(void)
     cr_expect_eq(strncmp(text_of("lesson-question"), "The model does not know “zebra”", 31), 0);
     EXPECT_TEXT("lesson-choice-0", "show the 8 words that it knows");
     click("lesson-choice-0");
-    EXPECT_TRUE("element('lexicon').open && element('known-words').checkVisibility()");
+    EXPECT_TRUE("(({ left, top }) => element('known-words').contains(document.elementFromPoint(left + 20, "
+                "top + 20)))("
+                "element('known-words').getBoundingClientRect())");
     run_script("[...element('known-words').children].find(({ textContent }) => textContent === 'b').click()");
     wait_until(
         "isSettled() && state.source === 'C b, a.' && element('lesson-choices').children.length === 4");
