@@ -78,10 +78,9 @@ const ENCODER = 'encoder-1-1';
 const first = selector => document.querySelector(selector);
 const figuresOf = (...names) => names.map(name => first(`[data-test="step-${name}"]`));
 
-// The steps, in the order of their texts. set: the state in which a step begins; spot: the parts of the page that it is about, what the
-// question is about first; ask: what
-// the texts need of the present view, the choices, and the right one, or attempt(), which finds it out by trying. A wrong choice gets a
-// hint: the text with this number (hints), in which {its} is what belongs to the choice.
+// The steps, in the order of their texts. set: the state in which a step begins; spot: the parts of the page that it is about, that of the
+// question first; ask: what the texts need of the present view, the choices, and the right one, or attempt(), which finds it out by
+// trying. A wrong choice gets a hint: the text with this number (hints), in which {its} is what belongs to the choice.
 const LESSON = [
     {
         set: () => ({ head: ENCODER, isWalking: true }), fold: 'Words become vectors',

@@ -99,7 +99,7 @@ function showRun() {
     for (const id of languageName(target) ? ['own', 'target', 'target-words', ...(hasSource ? [] : ['source'])] : []) element(id).lang = target;
     document.body.classList.add(hasSource ? 'has-source' : 'has-text');
     if (hasSource) return;
-    element('intro').textContent = 'This small model learned to continue a text. Type a beginning: the map shows at which words before it each word looked. Drag the slider to “random” to see it before that.';
+    element('intro').textContent = 'This small model learned to continue a text. Type a beginning: the map shows at which words before it each word looked. Drag the slider to “random” to see it untrained.';
     element('source').ariaLabel = element('source').placeholder = 'Type the beginning of a text';
     element('target-words').ariaLabel = 'Words of the text';
 }
