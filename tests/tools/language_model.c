@@ -430,7 +430,7 @@ PageTest(language_model, page_writes_what_complete_writes)
 {
     open_page("page", "-s data.context=16", "length=8");
     EXPECT_TEXT("model",
-                "decoder of 1 layer with 2 heads; 2817 parameters in float32, trained for 150 updates");
+                "decoder of 1 layer with 2 heads; 2,817 parameters in float32, trained for 150 updates");
     expect_completion("--max-length 8");
     EXPECT_VALUE("count('.word.given')", "7");
     cr_expect(shows(text_of("next-words"), "Word 8, given “t h e ▁ c a t”"));

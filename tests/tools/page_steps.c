@@ -550,6 +550,20 @@ static void expect_no_question_about_unknown_words(void)
     EXPECT_TEXT("read-as", "Read as: c b a");
 }
 
+/* A question is about the sentence as it was before the reader tried something out. */
+PageTest(page_steps, lesson_keeps_its_question_while_a_word_is_hidden)
+{
+    skip_without_browser();
+    open_lesson("lesson-8");
+    wait_until("isSettled() && element('lesson-question').textContent");
+    char *question = text_of("lesson-question");
+    click("silence-word-0");
+    wait_until("isSettled() && state.silentWords === '1' && state.view.silent_words[0]");
+    EXPECT_TEXT("lesson-question", question);
+    choose("lesson-sentence", "b c");
+    wait_until("isSettled() && state.source === 'b c' && !state.silentWords");
+}
+
 /* A link opens a step in a language; what does not exist is the last step. */
 PageTest(page_steps, lesson_has_links_and_languages)
 {

@@ -264,7 +264,8 @@ function makeChoice(textContent, i, asked, texts) {
 function showStep() {
     const texts = textsOf(state.lesson), { spot, ask: askModel } = LESSON[state.lesson - 1], parts = spot(), isNew = !shownStep, unknown = unknownWords();
     light(parts);
-    const asked = isTried ? null : askModel(texts);
+    const isMoved = isTried || (shownStep && state.silent + state.silentWords); // the question stays that of the view before
+    const asked = isMoved ? null : askModel(texts);
     if (!asked) return;
     if (unknown.length) Object.assign(asked, { unknown: unknown.join(', '), known: knownWords().length, choices: [texts.known], at: undefined });
     const choices = (asked.choices ?? texts.choices).map(text => fill(text, asked)), question = fill(asked.unknown ? texts.unknown : texts.question, asked);
@@ -295,7 +296,7 @@ if (Object.keys(lessons).length) {
     element('lesson-start').hidden = false;
     element('lesson-sentence').addEventListener('input', () => {
         const { value: source } = element('lesson-sentence');
-        if (isTried) beginStep({ source });
+        if (isTried || state.silent + state.silentWords) beginStep({ source });
         else goToSentence(source);
     });
     element('lesson-start').textContent = fill(lessons[state.language].start, { count: LESSON.length });
