@@ -25,10 +25,11 @@ struct film {
     struct qkv_attention_collector *collector;
     unsigned kinds;
     int layer, head;
-    int64_t *updates, snapshots;    /* updates [snapshots]: those of the snapshots */
-    struct chart_line curve;        /* of the training loss over updates */
-    struct animation_frame *frames; /* [count]; their bytes are owned */
-    double *weights;                /* of the last frame; NULL: there is none */
+    int64_t *updates, snapshots;        /* updates [snapshots]: those of the snapshots */
+    double *losses, **weights;          /* [snapshots]: training losses, and weights of the map */
+    struct qkv_attention_report report; /* of the last snapshot, with the map of the head */
+    struct chart_line curve;            /* of the training loss over updates */
+    struct animation_frame *frames;     /* [count]; their bytes are owned */
     int64_t count;
     struct qkv_missing_characters missing; /* from the font of the frames */
 };
@@ -59,41 +60,55 @@ static enum qkv_status choose_head(struct film *film, struct qkv_error *error)
     return QKV_OK;
 }
 
+/* Keeps the loss and the weights of each snapshot. */
+static enum qkv_status load_snapshots(struct film *film, struct qkv_error *error)
+{
+    struct qkv_arena *arena = &film->pair.arena;
+    struct qkv_attention_report all;
+    film->losses = required(qkv_arena_array(arena, film->snapshots, sizeof *film->losses));
+    film->weights = required(qkv_arena_array(arena, film->snapshots, sizeof *film->weights));
+    for (int64_t i = 0; i < film->snapshots; i++) {
+        enum qkv_status status =
+            qkv_snapshot_load(&film->pair.run, film->updates[i], &film->losses[i], error);
+        if (!status) status = collect(film, &all, error);
+        if (!status)
+            status =
+                qkv_attention_select(&all, film->kinds, film->layer, film->head, arena, &film->report, error);
+        if (status) return status;
+        const struct qkv_attention_map *map = film->report.maps;
+        size_t size = (size_t)(map->rows * map->columns) * sizeof *map->weights;
+        film->weights[i] = memcpy(required(qkv_arena_allocate(arena, size)), map->weights, size);
+    }
+    return QKV_OK;
+}
+
 /* How long a frame is shown: the longer, the more the map has changed since the last one. The change is the mean total
  * variation distance of the rows, from 0 to 1. */
-static int milliseconds_of(struct film *film, const struct qkv_attention_map *map)
+static int milliseconds_of(const struct film *film, int64_t frame)
 {
-    const int64_t cells = map->rows * map->columns;
+    const struct qkv_attention_map *map = film->report.maps;
     double change = 0;
-    for (int64_t i = 0; film->weights && i < cells; i++)
-        change += fabs(map->weights[i] - film->weights[i]) / 2 / (double)map->rows;
-    if (!film->weights)
-        film->weights = required(qkv_arena_allocate(&film->pair.arena, (size_t)cells * sizeof *map->weights));
-    memcpy(film->weights, map->weights, (size_t)cells * sizeof *map->weights);
+    for (int64_t i = 0; frame && i < map->rows * map->columns; i++)
+        change += fabs(film->weights[frame][i] - film->weights[frame - 1][i]) / 2 / (double)map->rows;
     return LEAST_MILLISECONDS + (int)(change * (CHANGED_MILLISECONDS - LEAST_MILLISECONDS));
 }
 
-/* Reads the curve: the losses of the log, and of snapshots, which are close together before the log begins. */
-static enum qkv_status read_curve(struct film *film, struct qkv_error *error)
+/* Makes the curve: the losses of the log, and of snapshots, which are close together before the log begins. */
+static enum qkv_status make_curve(struct film *film, struct qkv_error *error)
 {
     struct qkv_training_log log = {0};
-    struct qkv_arena *arena = &film->pair.arena;
     enum qkv_status status = qkv_training_log_read(&log, film->pair.run.path, error);
     const int64_t most = film->snapshots + log.intervals;
-    double *x = required(qkv_arena_zeros(arena, 2 * most, sizeof *x)), *y = x + most;
+    double *x = required(qkv_arena_zeros(&film->pair.arena, 2 * most, sizeof *x)), *y = x + most;
     int64_t *count = &film->curve.count;
-    for (int64_t i = 0, at = 0; !status && i <= film->snapshots; i++) {
-        const bool last = i == film->snapshots;
-        const double update = last ? (double)INFINITY : (double)film->updates[i];
-        for (; at < log.intervals && log.interval[at].place.update <= update; at++) {
-            x[*count] = log.interval[at].place.update;
-            y[*count] = log.interval[at].loss;
-            *count += y[*count] < MAX_LOSS;
-        }
-        if (last) break;
-        status = qkv_snapshot_load(&film->pair.run, film->updates[i], &y[*count], error);
-        x[*count] = update;
+    for (int64_t i = 0, at = 0; i < film->snapshots || at < log.intervals;) {
+        const struct qkv_log_interval *logged = &log.interval[at];
+        bool is_logged =
+            at < log.intervals && (i == film->snapshots || logged->place.update <= (double)film->updates[i]);
+        x[*count] = is_logged ? logged->place.update : (double)film->updates[i];
+        y[*count] = is_logged ? logged->loss : film->losses[i];
         *count += y[*count] < MAX_LOSS;
+        *(is_logged ? &at : &i) += 1;
     }
     film->curve.x = x;
     film->curve.y = y;
@@ -101,51 +116,47 @@ static enum qkv_status read_curve(struct film *film, struct qkv_error *error)
     return status;
 }
 
-/* Draws a frame: the map of the head with the present parameters, and a dot at their update on the curve. The first loss is that
- * of the random weights, before an update. */
-static enum qkv_status add_frame(struct film *film, int64_t update, double loss, struct qkv_error *error)
+/* Draws a frame: the map of a snapshot, and a dot at its update on the curve. The first loss is that of the random weights,
+ * before an update. */
+static enum qkv_status add_frame(struct film *film, struct qkv_error *error)
 {
-    struct qkv_attention_report all, one;
     struct qkv_arena *arena = &film->pair.arena;
     struct bytes bytes = {0};
-    enum qkv_status status = collect(film, &all, error);
-    if (!status)
-        status = qkv_attention_select(&all, film->kinds, film->layer, film->head, arena, &one, error);
-    if (status) return status;
-    one.title = sentence_pair_title(&film->pair);
+    const double update = (double)film->updates[film->count], loss = film->losses[film->count];
+    struct qkv_attention_map map = *film->report.maps;
+    map.weights = film->weights[film->count];
+    struct qkv_attention_report report = film->report;
+    report.maps = &map;
+    report.title = sentence_pair_title(&film->pair);
     /* This text is drawn below the title, next to the name of the map. */
-    one.model = isfinite(loss) ? TEXT_IN(arena, "update %lld, training loss %.2f", (long long)update, loss)
-                               : TEXT_IN(arena, "update %lld", (long long)update);
+    report.model = isfinite(loss) ? TEXT_IN(arena, "update %.0f, training loss %.2f", update, loss)
+                                  : TEXT_IN(arena, "update %.0f", update);
     const struct chart_line *curve = &film->curve;
-    const struct chart_point dot = {(double)update, loss < MAX_LOSS ? loss : *curve->y, 4, CHART_DOT};
+    const struct chart_point dot = {update, loss < MAX_LOSS ? loss : *curve->y, 4, CHART_DOT};
     const struct chart chart = {.x_label = "update",
                                 .y_label = "training loss",
                                 .lines = curve,
                                 .line_count = 1,
                                 .points = &dot,
                                 .point_count = 1};
-    const struct format_job job = {.report = &one,
+    const struct format_job job = {.report = &report,
                                    .options = {.colormap = colormap, .maximum = 1},
                                    .arena = arena,
                                    .chart = curve->count ? &chart : NULL};
-    status = qkv_png_draw(qkv_draw_maps, &job, SCALE, &film->missing, &bytes, error);
-    film->frames[film->count++] =
-        (struct animation_frame){bytes.data, bytes.size, milliseconds_of(film, &one.maps[0])};
+    enum qkv_status status = qkv_png_draw(qkv_draw_maps, &job, SCALE, &film->missing, &bytes, error);
+    int milliseconds = milliseconds_of(film, film->count);
+    film->frames[film->count++] = (struct animation_frame){bytes.data, bytes.size, milliseconds};
     return !status && bytes.failed ? qkv_no_memory(error) : status;
 }
 
 static enum qkv_status draw_frames(struct film *film, struct qkv_error *error)
 {
     film->frames = required(calloc((size_t)film->snapshots, sizeof *film->frames));
-    if (read_curve(film, error)) return QKV_INVALID;
-    for (int64_t i = 0; i < film->snapshots; i++) {
-        double loss;
-        enum qkv_status status = qkv_snapshot_load(&film->pair.run, film->updates[i], &loss, error);
-        if (!status) status = add_frame(film, film->updates[i], loss, error);
-        if (status) return status;
-    }
-    film->frames[film->count - 1].milliseconds = LAST_MILLISECONDS;
-    return QKV_OK;
+    enum qkv_status status = load_snapshots(film, error);
+    if (!status) status = make_curve(film, error);
+    while (!status && film->count < film->snapshots) status = add_frame(film, error);
+    if (!status) film->frames[film->count - 1].milliseconds = LAST_MILLISECONDS;
+    return status;
 }
 
 static enum qkv_status write_film(struct film *film, struct qkv_error *error)
