@@ -26,26 +26,7 @@ static void write_links(const struct sequences *sequences, int64_t length, char 
                         (long long)i);
 }
 
-/* ---- tasks: each brings the numbers of a source into the order of its target ---- */
-
-static void solve_copy(int64_t count, struct sequence_element *elements)
-{
-    (void)count, (void)elements;
-}
-
-static void solve_induction(int64_t count, struct sequence_element *elements)
-{
-    (void)count, (void)elements;
-}
-
-static void solve_reverse(int64_t count, struct sequence_element *elements)
-{
-    for (int64_t i = 0; i < count / 2; i++) {
-        struct sequence_element first = elements[i];
-        elements[i] = elements[count - 1 - i];
-        elements[count - 1 - i] = first;
-    }
-}
+/* ---- tasks ---- */
 
 /* Equal numbers keep their order. */
 static int compare(const void *a, const void *b)
@@ -55,16 +36,16 @@ static int compare(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-static void solve_sort(int64_t count, struct sequence_element *elements)
+/* Brings the numbers of a source into the order of its target, which only two tasks change. */
+static void solve(enum sequence_task task, int64_t count, struct sequence_element *elements)
 {
-    qsort(elements, (size_t)count, sizeof *elements, compare);
+    if (task == SEQUENCE_TASK_sort) qsort(elements, (size_t)count, sizeof *elements, compare);
+    for (int64_t i = 0; task == SEQUENCE_TASK_reverse && i < count / 2; i++) {
+        struct sequence_element first = elements[i];
+        elements[i] = elements[count - 1 - i];
+        elements[count - 1 - i] = first;
+    }
 }
-
-static void (*const solve[])(int64_t count, struct sequence_element *elements) = {
-#define SEQUENCE_TASK(name, help) solve_##name,
-#include "datasets/generate/sequences.def"
-#undef SEQUENCE_TASK
-};
 
 /* ---- lines ---- */
 
@@ -109,7 +90,7 @@ enum qkv_status sequences_next(struct sequences *sequences, enum split split, st
         *known = !is_first && qkv_types_find(&sequences->drawn, sequences->source) >= 0;
     }
     if (is_first && qkv_types_add(&sequences->drawn, sequences->source, 1) < 0) return qkv_no_memory(error);
-    solve[request->task](drawn, sequences->elements);
+    solve(request->task, drawn, sequences->elements);
     write_text(sequences, again, sequences->target);
     write_links(sequences, again, sequences->links);
     return QKV_OK;
