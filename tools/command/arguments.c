@@ -100,18 +100,15 @@ static int store(const struct command_option *option, char *value)
 
 /* ---- options ---- */
 
-/* An option of every command. */
-static const struct command_option HELP = {"help", 'h', NULL, OPTION_FLAG, NULL, NULL};
+const struct command_option HELP_OPTION = {"help", 'h', NULL, OPTION_FLAG, NULL, "print the help page"};
 
-/* The option with this letter, or, where it is 0, with the name that is the first `length` bytes of `name`, which is not
- * shortened; NULL: none. */
-static const struct command_option *find_option(const struct command *command, char letter, const char *name,
-                                                size_t length)
+const struct command_option *find_option(const struct command *command, char letter, const char *name,
+                                         size_t length)
 {
     const struct command_option *o = options_of(command);
     for (;; o++) {
         bool is_last = !o->name;
-        if (is_last) o = &HELP;
+        if (is_last) o = &HELP_OPTION;
         if (letter ? o->letter == letter : strlen(o->name) == length && !strncmp(o->name, name, length))
             return o;
         if (is_last) return NULL;
@@ -350,7 +347,7 @@ static int parse_options(const struct command *command, int argc, char **argv, i
                                         *at + 1 < argc ? argv[*at + 1] : NULL);
         if (option->type == OPTION_FLAG && value)
             return print_error("option '%.*s' takes no value", (int)length, word);
-        *wants_help = option == &HELP;
+        *wants_help = option == &HELP_OPTION;
         if (*wants_help) return QKV_OK;
         if (option->type != OPTION_FLAG && !is_long && letter[1]) value = letter + 1;
         if (option->type != OPTION_FLAG && !value && ++*at < argc) value = argv[*at];

@@ -36,31 +36,23 @@ static void offer_commands(const char *word)
     offer_name(word, "--version", "print the version and the kernels in use");
 }
 
-static void offer_options(const struct command *command, const char *word)
+static void offer_option(const char *word, const struct command_option *option)
 {
     char name[64], help[OPTION_HELP_SIZE];
-    puts("words");
-    for (const struct command_option *o = options_of(command); o->name; o++) {
-        snprintf(name, sizeof name, "--%s", o->name);
-        offer_name(word, name, write_option_help(o, help));
-        snprintf(name, sizeof name, "-%c", o->letter);
-        if (o->letter) offer_name(word, name, write_option_help(o, help));
-    }
-    offer_name(word, "--help", "print the help page");
-    offer_name(word, "-h", "print the help page");
+    snprintf(name, sizeof name, "--%s", option->name);
+    offer_name(word, name, write_option_help(option, help));
+    snprintf(name, sizeof name, "-%c", option->letter);
+    if (option->letter) offer_name(word, name, help);
 }
 
-/* Finds the option with this name that takes a value; NULL: there is none. */
-static const struct command_option *valued_option(const struct command *command, const char *name,
+/* Finds the option that takes a value and that a word, of which `length` bytes count, names; NULL: there is none. */
+static const struct command_option *valued_option(const struct command *command, const char *word,
                                                   size_t length)
 {
-    for (const struct command_option *o = options_of(command); o->name; o++) {
-        bool is_short = length == 2 && name[1] == o->letter,
-             is_long = !strncmp(name, "--", 2) && strlen(o->name) + 2 == length &&
-                       !strncmp(name + 2, o->name, length - 2);
-        if (o->type != OPTION_FLAG && (is_short || is_long)) return o;
-    }
-    return NULL;
+    bool is_long = word[1] == '-';
+    if (!is_long && length != 2) return NULL;
+    const struct command_option *o = find_option(command, is_long ? 0 : word[1], word + 2, length - 2);
+    return o && o->type != OPTION_FLAG ? o : NULL;
 }
 
 /* bash cuts --format=png, and KEY=VALUE, into three words. */
@@ -99,7 +91,9 @@ void help_complete(int count, char **word)
     } else if (*last != '-') {
         if (operand->name) offer_value("", last, operand->completes, operand->choices);
     } else if (!last[name_length]) {
-        offer_options(command, last);
+        puts("words");
+        for (const struct command_option *o = options_of(command); o->name; o++) offer_option(last, o);
+        offer_option(last, &HELP_OPTION);
     } else if ((option = valued_option(command, last, name_length))) {
         char before[64];
         snprintf(before, sizeof before, "--%s=", option->name);

@@ -12,6 +12,14 @@ struct help_exit_code {
 };
 extern const struct help_exit_code HELP_EXIT_CODES[];
 
+/* The option -h of every command. */
+extern const struct command_option HELP_OPTION;
+
+/* The option with this letter, or, where it is 0, with the name that is the first `length` bytes of `name`, which is not
+ * shortened; NULL: none. */
+const struct command_option *find_option(const struct command *command, char letter, const char *name,
+                                         size_t length);
+
 /* Overviews: `qkv help`, docs/commands.md, qkv.1. */
 void help_text_overview(FILE *file);
 void help_markdown_overview(FILE *file);
