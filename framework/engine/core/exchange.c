@@ -3,6 +3,16 @@
 
 #include <time.h>
 
+int qkv_processes_rank(const struct qkv_processes *processes)
+{
+    return processes ? processes->rank : 0;
+}
+
+int qkv_processes_count(const struct qkv_processes *processes)
+{
+    return processes ? processes->count : 1;
+}
+
 enum qkv_status qkv_exchange_send(struct qkv_processes *processes, int to, const void *data, size_t size,
                                   struct qkv_error *error)
 {
@@ -25,7 +35,7 @@ enum qkv_status qkv_exchange_collect(struct qkv_processes *processes, void *item
                                      struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
-    for (int rank = 1; !status && rank < qkv_exchange_count(processes); rank++) {
+    for (int rank = 1; !status && rank < qkv_processes_count(processes); rank++) {
         int first = qkv_exchange_first(processes, rank, count),
             end = qkv_exchange_first(processes, rank + 1, count);
         char *slice = (char *)items + (size_t)first * size;

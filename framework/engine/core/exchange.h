@@ -33,15 +33,9 @@ struct qkv_processes {
     pthread_t thread;  /* of qkv_exchange_start */
 };
 
-/* Number of this process, from 0, and of all processes. */
-static inline int qkv_exchange_rank(const struct qkv_processes *processes)
-{
-    return processes ? processes->rank : 0;
-}
-static inline int qkv_exchange_count(const struct qkv_processes *processes)
-{
-    return processes ? processes->count : 1;
-}
+/* Number of this process, from 0, and of all processes (qkv/trainer.h declares them for programs). */
+QKV_API int qkv_processes_rank(const struct qkv_processes *processes);
+QKV_API int qkv_processes_count(const struct qkv_processes *processes);
 
 /* Sends `size` bytes to process `to`, which must receive the same number of bytes. Sending and receiving return when the
  * transfer is complete. */
@@ -58,13 +52,13 @@ enum qkv_status qkv_exchange_broadcast(struct qkv_processes *processes, void *da
  * consecutive parts, one for each process. */
 static inline int qkv_exchange_first(const struct qkv_processes *processes, int rank, int count)
 {
-    return (int)((int64_t)rank * count / qkv_exchange_count(processes));
+    return (int)((int64_t)rank * count / qkv_processes_count(processes));
 }
 
 /* The process that item `item` of `count` belongs to. */
 static inline int qkv_exchange_owner(const struct qkv_processes *processes, int item, int count)
 {
-    return (int)(((int64_t)(item + 1) * qkv_exchange_count(processes) - 1) / count);
+    return (int)(((int64_t)(item + 1) * qkv_processes_count(processes) - 1) / count);
 }
 
 /* Copies the items of each process, of `size` bytes, into the array items[count] of process 0. */

@@ -79,7 +79,7 @@ no_memory:
 enum qkv_status qkv_data_parallel_divide(struct qkv_data_parallel *parallel, struct qkv_processes *processes,
                                          struct qkv_error *error)
 {
-    int shards = parallel->shards, count = qkv_exchange_count(processes);
+    int shards = parallel->shards, count = qkv_processes_count(processes);
     if (count > shards) return qkv_error_set(error, "%d shards for %d processes", shards, count);
     struct qkv_gradient_tree *tree =
         qkv_gradient_tree_new(parallel->parameters, parallel->threads, shards, parallel->memory, processes);
@@ -266,7 +266,7 @@ enum qkv_status qkv_data_parallel_step(struct qkv_data_parallel *parallel, const
     qkv_gradient_tree_begin(parallel->tree, parallel->is_empty, accumulate, parallel->workers);
     if (run_shards(parallel, error)) return QKV_INVALID;
     *sums = (struct qkv_shard_sums){0};
-    if (qkv_exchange_rank(parallel->processes) > 0) return QKV_OK; /* process 0 knows how it went */
+    if (qkv_processes_rank(parallel->processes) > 0) return QKV_OK; /* process 0 knows how it went */
     for (int i = 0; i < parallel->shards; i++)
         if (shard[i].status) {
             qkv_error_set(error, "%s", shard[i].error.message);

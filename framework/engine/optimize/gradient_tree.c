@@ -270,7 +270,7 @@ enum {
  * each has its own block anyway: then the exchange, which starts before the shards are complete, does all additions. */
 static void plan(struct qkv_gradient_tree *tree)
 {
-    bool is_divided = qkv_exchange_count(tree->processes) > 1;
+    bool is_divided = qkv_processes_count(tree->processes) > 1;
     int max = is_divided ? 1 : tree->is_paired ? MAX_PAIRED_ROOTS : MAX_ROOTS, levels = 0;
     int width = tree->is_paired ? 2 : 1, users = (tree->shards + width - 1) / width;
     tree->roots = users;
@@ -307,7 +307,7 @@ struct qkv_gradient_tree *qkv_gradient_tree_new(const struct qkv_parameters *par
     if (!tree) return NULL;
     pthread_mutex_init(&tree->mutex, NULL);
     pthread_cond_init(&tree->block_is_free, NULL);
-    int rank = qkv_exchange_rank(processes);
+    int rank = qkv_processes_rank(processes);
     tree->parameters = parameters;
     tree->processes = processes;
     tree->first_own = qkv_exchange_first(processes, rank, shards);
@@ -515,7 +515,7 @@ void qkv_gradient_tree_complete(struct qkv_gradient_tree *tree, const struct qkv
 
 void qkv_gradient_tree_end(struct qkv_gradient_tree *tree, struct qkv_workers *workers)
 {
-    if (qkv_exchange_rank(tree->processes) > 0) return; /* the sum is with process 0 */
+    if (qkv_processes_rank(tree->processes) > 0) return; /* the sum is with process 0 */
     for (int i = 0; i < tree->roots; i++) {
         int block = tree->exchanged >= 0 ? tree->exchanged : tree->node[i * tree->root_width].block;
         if (block < 0) {
@@ -674,8 +674,8 @@ static int sum_bucket(struct exchange *exchange, int first, int width)
  * message. */
 enum qkv_status qkv_gradient_tree_exchange(struct qkv_gradient_tree *tree, struct qkv_error *error)
 {
-    struct exchange exchange = {.tree = tree, .rank = qkv_exchange_rank(tree->processes), .error = error};
-    int buckets = qkv_exchange_count(tree->processes) > 1 ? tree->message->buckets : 0;
+    struct exchange exchange = {.tree = tree, .rank = qkv_processes_rank(tree->processes), .error = error};
+    int buckets = qkv_processes_count(tree->processes) > 1 ? tree->message->buckets : 0;
     for (; exchange.bucket < buckets && !exchange.status; exchange.bucket++) {
         exchange.range = range_of(tree->message, exchange.bucket);
         tree->exchanged = sum_bucket(&exchange, 0, tree->root_width);

@@ -34,16 +34,6 @@ void qkv_processes_leave(struct qkv_processes *processes)
     if (processes) processes->transport->leave(processes);
 }
 
-int qkv_processes_rank(const struct qkv_processes *processes)
-{
-    return qkv_exchange_rank(processes);
-}
-
-int qkv_processes_count(const struct qkv_processes *processes)
-{
-    return qkv_exchange_count(processes);
-}
-
 int qkv_processes_threads(const struct qkv_processes *processes)
 {
     if (!processes) return 0;
