@@ -40,12 +40,15 @@ struct pairs_rows {
     struct cJSON
         *names; /* the fields of the first one of JSON lines; the first row has their names. NULL: no JSON */
     /* private */
-    char *text; /* of the file, which the cells are parts of */
-    int64_t text_capacity, row_capacity, cell_capacity;
+    char *
+        text; /* of the file, which the cells are parts of, without the header of Anki: lines, each with an LF, and a NUL */
+    int64_t text_size, text_capacity, row_capacity, cell_capacity;
+    int64_t lines, tabbed; /* of the text: lines that are not empty; lines with a tab */
+    char separator;        /* that the header of Anki names; 0: none */
 };
 
 /* Reads all rows of a text: between tabs, CSV (RFC 4180) or JSON lines. Counts the lines, and those that are left out, and sets
- * what the text shows of its form. The caller releases the rows even after a failure (pairs_rows.c). */
+ * what the text shows of its form; the path is known. The caller releases the rows even after a failure (pairs_rows.c). */
 enum qkv_status qkv_pairs_read_rows(struct pairs_rows *rows, struct qkv_pairs *pairs, struct qkv_lines *lines,
                                     struct qkv_error *error);
 

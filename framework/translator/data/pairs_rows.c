@@ -6,15 +6,6 @@
 #include <cjson/cJSON.h>
 #include <strings.h>
 
-/* The text of a file without the header of Anki: a sequence of lines, each with an LF, and a NUL. */
-struct table_text {
-    const char *path;
-    char *text;
-    int64_t size;
-    int64_t first;  /* number of its first line */
-    char separator; /* 0: not known */
-};
-
 /* ---- making rows ---- */
 
 void qkv_pairs_leave_out(struct qkv_skipped_lines *lines, int64_t number)
@@ -78,7 +69,7 @@ static const char *value_of(const char *line, const char *key)
 }
 
 /* Reads a header line. If it names a column, stores its number. Fails when it names a separator that is not read. */
-static enum qkv_status read_anki_line(const struct qkv_lines *lines, struct table_text *table,
+static enum qkv_status read_anki_line(const struct qkv_lines *lines, struct pairs_rows *rows,
                                       int column[QKV_ANKI_COLUMNS], struct qkv_error *error)
 {
     static const char *const keys[QKV_ANKI_COLUMNS] = {[QKV_ANKI_GUID] = "guid column",
@@ -94,16 +85,16 @@ static enum qkv_status read_anki_line(const struct qkv_lines *lines, struct tabl
     const char *separator = value_of(lines->line, "separator");
     if (!separator) return QKV_OK;
     for (size_t s = 0; s < sizeof separators / sizeof *separators; s++)
-        if (!strcasecmp(separator, separators[s] + 1)) table->separator = *separators[s];
-    if (table->separator) return QKV_OK;
+        if (!strcasecmp(separator, separators[s] + 1)) rows->separator = *separators[s];
+    if (rows->separator) return QKV_OK;
     return qkv_error_set(error,
                          "%s:%lld: the columns are separated by %s; export the notes with tabs between them",
                          lines->path, (long long)lines->number, separator);
 }
 
 /* Reads all lines into rows->text. */
-static enum qkv_status read_lines(struct table_text *table, struct pairs_rows *rows, struct qkv_pairs *pairs,
-                                  struct qkv_lines *lines, struct qkv_error *error)
+static enum qkv_status read_lines(struct pairs_rows *rows, struct qkv_pairs *pairs, struct qkv_lines *lines,
+                                  struct qkv_error *error)
 {
     enum qkv_status status;
     bool found;
@@ -114,19 +105,19 @@ static enum qkv_status read_lines(struct table_text *table, struct pairs_rows *r
         pairs->read++;
         for (const char *at = lines->line; (at = strchr(at, '\r')); at++) returns++;
         if (pairs->anki_lines == lines->number - 1 && is_anki_line(lines->line)) {
-            if (read_anki_line(lines, table, pairs->anki_column, error)) return QKV_INVALID;
+            if (read_anki_line(lines, rows, pairs->anki_column, error)) return QKV_INVALID;
             pairs->anki_lines++;
             continue;
         }
-        int64_t end = table->size + (int64_t)lines->size + 1;
+        int64_t end = rows->text_size + (int64_t)lines->size + 1;
         if (!QKV_RESERVE(rows->text, rows->text_capacity, end + 1)) return qkv_no_memory(error);
-        memcpy(rows->text + table->size, lines->line, lines->size);
+        memcpy(rows->text + rows->text_size, lines->line, lines->size);
         rows->text[end - 1] = '\n';
-        table->size = end;
+        rows->text_size = end;
+        rows->lines += lines->size > 0;
+        rows->tabbed += strchr(lines->line, '\t') != NULL;
     }
-    rows->text[table->size] = '\0';
-    table->text = rows->text;
-    table->first = pairs->anki_lines + 1;
+    rows->text[rows->text_size] = '\0';
     if (!status && returns > pairs->read)
         return qkv_error_set(
             error,
@@ -137,13 +128,12 @@ static enum qkv_status read_lines(struct table_text *table, struct pairs_rows *r
 
 /* ---- formats that other programs convert ---- */
 
-static enum qkv_status refuse_foreign(const struct table_text *table, struct qkv_error *error)
+static enum qkv_status refuse_foreign(const char *path, const char *text, struct qkv_error *error)
 {
     static const char tmx[] =
         "is TMX, the XML of translation memories: convert it, here to pairs of en and es: "
-        "xmlstarlet sel -T -t -m //tu -v 'normalize-space(tuv[lang(\"en\")]/seg)' -o "
-        "\"$(printf '\\t')\" -v 'normalize-space(tuv[lang(\"es\")]/seg)' -n FILE "
-        ">pairs.tsv",
+        "xmlstarlet sel -T -t -m //tu -v 'normalize-space(tuv[lang(\"en\")]/seg)' -o \"$(printf '\\t')\" -v "
+        "'normalize-space(tuv[lang(\"es\")]/seg)' -n FILE >pairs.tsv",
                       xliff[] = "is XLIFF: convert it: xmlstarlet sel -T -t -m "
                                 "'//*[local-name()=\"target\"]' -v "
                                 "'normalize-space(../*[local-name()=\"source\"])' -o \"$(printf '\\t')\" -v "
@@ -151,12 +141,13 @@ static enum qkv_status refuse_foreign(const struct table_text *table, struct qkv
                       po[] = "is a catalogue of gettext (.po): convert it with the Translate Toolkit: po2csv "
                              "FILE pairs.csv",
                       xml[] = "is XML, which is not read: write a table with a tab between the columns";
-    const char *text = table->text + strspn(table->text, " \t\n"), *what = NULL;
+    const char *what = NULL;
+    text += strspn(text, " \t\n");
     if (*text == '<' && (strchr("?!", text[1]) || strstr(text, "</tmx>") || strstr(text, "</xliff>")))
         what = strstr(text, "<tmx") ? tmx : strstr(text, "<xliff") ? xliff : xml;
     else if ((!strncmp(text, "msgid \"", 7) || strstr(text, "\nmsgid \"")) && strstr(text, "\nmsgstr \""))
         what = po;
-    return what ? qkv_error_set(error, "%s: %s", table->path, what) : QKV_OK;
+    return what ? qkv_error_set(error, "%s: %s", path, what) : QKV_OK;
 }
 
 /* ---- JSON lines ---- */
@@ -221,17 +212,17 @@ static bool add_names(struct pairs_rows *rows, cJSON *fields, int64_t number)
     return end_row(rows, number);
 }
 
-static enum qkv_status read_json(const struct table_text *table, struct pairs_rows *rows,
+static enum qkv_status read_json(struct pairs_rows *rows, const struct qkv_pairs *pairs,
                                  struct qkv_error *error)
 {
-    int64_t number = table->first;
-    for (char *line = table->text, *end; *line; line = end + 1, number++) {
+    int64_t number = pairs->anki_lines + 1;
+    for (char *line = rows->text, *end; *line; line = end + 1, number++) {
         end = line + strcspn(line, "\n");
         bool is_blank = line[strspn(line, " \t\r")] == '\n', is_first = !is_blank && !rows->names;
         cJSON *fields = is_blank ? NULL : fields_of(line);
         if (!fields && !is_blank)
             return qkv_error_set(error, "%s:%lld: is not a JSON object, as the lines before it are",
-                                 table->path, (long long)number);
+                                 pairs->path[0], (long long)number);
         bool is_added = (!is_first || add_names(rows, fields, number)) &&
                         (is_blank ? end_row(rows, number) : add_fields(rows, fields, line, number));
         if (!is_first) cJSON_Delete(fields);
@@ -243,9 +234,9 @@ static enum qkv_status read_json(const struct table_text *table, struct pairs_ro
 /* What the first line with text shows. */
 enum json_kind { NO_JSON, JSON_LINES, OTHER_JSON };
 
-static enum json_kind json_kind(const struct table_text *table)
+static enum json_kind json_kind(char *line)
 {
-    char *line = table->text + strspn(table->text, " \t\r\n");
+    line += strspn(line, " \t\r\n");
     if (!*line || !strchr("{[", *line)) return NO_JSON;
     cJSON *fields = fields_of(line);
     bool has_fields = fields && fields->child;
@@ -419,14 +410,14 @@ static bool add_row(struct pairs_rows *rows, const struct csv *csv, const struct
     return end_row(rows, number);
 }
 
-static enum qkv_status read_csv(const struct table_text *table, struct csv *csv, struct pairs_rows *rows,
-                                struct qkv_pairs *pairs, struct qkv_error *error)
+static enum qkv_status read_csv(struct pairs_rows *rows, struct csv *csv, struct qkv_pairs *pairs,
+                                struct qkv_error *error)
 {
-    int64_t number = table->first, lines;
+    int64_t number = pairs->anki_lines + 1, lines;
     struct csv_row row;
-    find_quotes(csv, table->text);
+    find_quotes(csv, rows->text);
     pairs->is_quoted = csv->is_quoted;
-    for (const char *at = table->text; at < csv->end; at = row.next, number += lines) {
+    for (const char *at = rows->text; at < csv->end; at = row.next, number += lines) {
         row = next_row(csv, at);
         lines = 0;
         for (const char *c = at; c < row.next; c++) lines += *c == '\n';
@@ -440,24 +431,18 @@ static enum qkv_status read_csv(const struct table_text *table, struct csv *csv,
 }
 
 /* The separator of a text that has not named it: tabs, unless few lines have one and there is another that makes a table. */
-static struct csv find_separator(const struct table_text *table)
+static struct csv find_separator(const struct pairs_rows *rows)
 {
     enum { PERCENT = 90 /* of the rows must have the usual number of columns */ };
-    int64_t lines = 0, tabs = 0;
-    struct csv csv = {.separator = '\t', .end = table->text + table->size}, best = csv;
-    if (table->separator) best.separator = table->separator;
-    for (const char *at = table->text, *end; *at; at = end + 1) {
-        end = at + strcspn(at, "\n");
-        lines += end > at;
-        tabs += memchr(at, '\t', (size_t)(end - at)) != NULL;
-    }
-    for (const char *s = ";,"; *s && tabs * 2 < lines && !table->separator; s++) {
-        csv = (struct csv){.separator = *s, .end = csv.end};
-        measure(&csv, table->text);
+    const char *end = rows->text + rows->text_size;
+    struct csv best = {.separator = rows->separator ? rows->separator : '\t', .end = end};
+    for (const char *s = ";,"; *s && rows->tabbed * 2 < rows->lines && !rows->separator; s++) {
+        struct csv csv = {.separator = *s, .end = end};
+        measure(&csv, rows->text);
         if (csv.share * 100 >= PERCENT && csv.share > best.share) best = csv;
     }
-    bool has_quotes = strchr(table->text, '"');
-    if (!best.columns && (has_quotes || table->separator)) measure(&best, table->text);
+    bool has_quotes = strchr(rows->text, '"');
+    if (!best.columns && (has_quotes || rows->separator)) measure(&best, rows->text);
     return best;
 }
 
@@ -466,24 +451,21 @@ static struct csv find_separator(const struct table_text *table)
 enum qkv_status qkv_pairs_read_rows(struct pairs_rows *rows, struct qkv_pairs *pairs, struct qkv_lines *lines,
                                     struct qkv_error *error)
 {
-    struct table_text table = {.path = lines->path};
-    enum qkv_status status = read_lines(&table, rows, pairs, lines, error);
-    if (!status) status = refuse_foreign(&table, error);
-    enum json_kind kind = status ? NO_JSON : json_kind(&table);
-    if (kind == OTHER_JSON) {
-        status =
-            qkv_error_set(error,
-                          "%s: is JSON, but not JSON lines, which have an object in each line: convert it, "
-                          "as in: jq -c '.[]' FILE >pairs.jsonl",
-                          table.path);
-    } else if (kind == JSON_LINES) {
+    if (read_lines(rows, pairs, lines, error) || refuse_foreign(lines->path, rows->text, error))
+        return QKV_INVALID;
+    enum json_kind kind = json_kind(rows->text);
+    if (kind == OTHER_JSON)
+        return qkv_error_set(
+            error,
+            "%s: is JSON, but not JSON lines, which have an object in each line: convert it, "
+            "as in: jq -c '.[]' FILE >pairs.jsonl",
+            lines->path);
+    if (kind == JSON_LINES) {
         pairs->format = "JSON lines";
-        status = read_json(&table, rows, error);
-    } else if (!status) {
-        struct csv csv = find_separator(&table);
-        if (csv.separator != '\t')
-            pairs->format = csv.separator == ',' ? "CSV with commas" : "CSV with semicolons";
-        status = read_csv(&table, &csv, rows, pairs, error);
+        return read_json(rows, pairs, error);
     }
-    return status;
+    struct csv csv = find_separator(rows);
+    if (csv.separator != '\t')
+        pairs->format = csv.separator == ',' ? "CSV with commas" : "CSV with semicolons";
+    return read_csv(rows, &csv, pairs, error);
 }

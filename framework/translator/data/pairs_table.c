@@ -75,7 +75,6 @@ struct column {
 
 struct columns {
     int64_t lines;
-    int count; /* maximal number of fields in a line */
     struct column column[QKV_PAIRS_COLUMNS];
     /* Hash of each field of the line before */
     uint32_t before[QKV_PAIRS_COLUMNS];
@@ -156,11 +155,11 @@ static bool holds_labels(const struct columns *columns, const struct column *col
            (column->digits * 10 >= column->filled * 9 || different * 8 <= lines);
 }
 
-/* Finds the first two columns of sentences, numbered from 1; labels such as "noun-12" or "easy" are sentences only where
+/* Finds the first two columns of sentences among `max`, numbered from 1; labels such as "noun-12" or "easy" are sentences only where
  * fewer than two other columns are. Returns how many it has found: 0, 1 or 2. */
-static int find_columns(const struct columns *columns, int found[2])
+static int find_columns(const struct columns *columns, int max, int found[2])
 {
-    int max = columns->count < QKV_PAIRS_COLUMNS ? columns->count : QKV_PAIRS_COLUMNS, count = 0;
+    int count = 0;
     bool any_letters = false; /* false: the sentences are sequences of numbers */
     for (int c = 0; c < max; c++) any_letters = any_letters || has_letters(&columns->column[c]);
     int texts[QKV_PAIRS_COLUMNS], labels = 0;
@@ -197,12 +196,11 @@ static enum qkv_status too_few_columns(const struct table *table, const struct q
 {
     static const char *const separators[] = {"|||", ";", ","};
     const char *path = pairs->path[0];
-    if (table->columns.count > 1)
+    if (pairs->columns > 1)
         return qkv_error_set(error,
                              "%s: %s of its %d columns hold%s sentences (text in most lines, and not always "
-                             "the same), but a pair needs two; name them with "
-                             "--columns, as in --columns 1,2",
-                             path, count ? "only one" : "none", table->columns.count, count ? "s" : "");
+                             "the same), but a pair needs two; name them with --columns, as in --columns 1,2",
+                             path, count ? "only one" : "none", pairs->columns, count ? "s" : "");
     for (size_t s = 0; s < sizeof separators / sizeof *separators; s++) {
         int64_t lines = 0;
         for (int64_t i = 0; i < table->rows.cells; i++) lines += contains(table->rows.cell[i], separators[s]);
@@ -210,10 +208,8 @@ static enum qkv_status too_few_columns(const struct table *table, const struct q
             return qkv_error_set(
                 error,
                 s ? "%s: its lines have no tab, and '%s' makes a different number of columns in many of "
-                    "them: a "
-                    "cell with '%s' in it needs quotation marks, as spreadsheets write them in CSV; or "
-                    "export "
-                    "the table with tabs"
+                    "them: a cell with '%s' in it needs quotation marks, as spreadsheets write them in CSV; "
+                    "or export the table with tabs"
                   : "%s: its lines have no tab; if '%s' separates the two sentences, write a tab in its "
                     "place, or export the table with tabs",
                 path, separators[s], separators[s]);
@@ -253,7 +249,7 @@ static enum qkv_status choose_columns(struct table *table, struct qkv_pairs *pai
                                       const struct qkv_pairs_request *request, struct qkv_error *error)
 {
     const int64_t *column = request->column;
-    pairs->columns = table->columns.count;
+    const int max = pairs->columns < QKV_PAIRS_COLUMNS ? pairs->columns : QKV_PAIRS_COLUMNS;
     if (!table->columns.lines && pairs->read > pairs->anki_lines)
         return qkv_error_set(error, "%s: has only blank lines", pairs->path[0]);
     for (int k = 0; k < QKV_ANKI_COLUMNS; k++) {
@@ -261,13 +257,12 @@ static enum qkv_status choose_columns(struct table *table, struct qkv_pairs *pai
         if (pairs->anki_column[k]) table->columns.column[pairs->anki_column[k] - 1].is_excluded = true;
     }
     if (!column[0]) {
-        int count = find_columns(&table->columns, pairs->column);
+        int count = find_columns(&table->columns, max, pairs->column);
         if (count < 2) return too_few_columns(table, pairs, count, error);
         if (pairs->columns > 2) choose_by_titles(table, pairs, request->lang);
         return QKV_OK;
     }
     for (int side = 0; side < 2; side++) {
-        int max = pairs->columns < QKV_PAIRS_COLUMNS ? pairs->columns : QKV_PAIRS_COLUMNS;
         if (column[side] < 1 || column[side] > max)
             return qkv_error_set(error, "%s: there is no column %lld; the lines have up to %d",
                                  pairs->path[0], (long long)column[side], pairs->columns);
@@ -310,7 +305,7 @@ static void name_languages(const struct table *table, struct qkv_pairs *pairs)
     const char *code[2];
     qkv_languages_of_path(pairs->path[0], code);
     pairs->has_named_order = code[1] && !*pairs->lang[0] && !*pairs->lang[1];
-    if (code[0] && !code[1] && table->columns.count == 3 &&
+    if (code[0] && !code[1] && pairs->columns == 3 &&
         table->columns.column[2].attribution * 2 > table->columns.lines) {
         code[1] = code[0];
         code[0] = "en";
@@ -337,7 +332,7 @@ enum qkv_status qkv_pairs_read_table(struct qkv_pairs *pairs, const struct qkv_p
             if (!is_blank(&table.rows, row))
                 count_columns(&table.columns, &table.rows.cell[row->first], row->count);
         }
-        table.columns.count = table.rows.columns;
+        pairs->columns = table.rows.columns;
         status = choose_columns(&table, pairs, request, error);
     }
     if (!status) status = take_pairs(&table.rows, pairs, error);
