@@ -1,5 +1,6 @@
 /* Text to tokens and back, on text that is easy to get wrong. */
 #include "framework/translator/data/tokenizer.h"
+#include "framework/translator/data/unicode.h"
 
 #include "support.h"
 
@@ -403,7 +404,7 @@ Test(tokenizer, notices_capitals_and_text_that_is_tokenized)
         {"x@-@y", false, false},  {"well @-@ known", false, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        cr_expect(qkv_has_capitals(rows[i].text) == rows[i].has_capitals &&
+        cr_expect(qkv_text_has(rows[i].text, qkv_is_capital) == rows[i].has_capitals &&
                       qkv_looks_tokenized(rows[i].text) == rows[i].looks_tokenized,
                   "%s", rows[i].text);
 }

@@ -24,7 +24,7 @@ void text_notes_add_reference(struct text_notes *notes, const char *line)
     qkv_cuts_add(&notes->cuts, line);
     notes->decomposed[0] += is_decomposed(line);
     qkv_writing_add(&notes->writing, line);
-    notes->cased_references += qkv_has_capitals(line);
+    notes->cased_references += qkv_text_has(line, qkv_is_capital);
 }
 
 void text_notes_add_translation(struct text_notes *notes, const char *line)
@@ -32,7 +32,7 @@ void text_notes_add_translation(struct text_notes *notes, const char *line)
     notes->translations += *line != 0;
     notes->decomposed[1] += is_decomposed(line);
     notes->tokenized_translations += qkv_looks_tokenized(line);
-    notes->cased_translations += qkv_has_capitals(line);
+    notes->cased_translations += qkv_text_has(line, qkv_is_capital);
 }
 
 static void note_tokenized(const struct text_notes *notes, const struct qkv_scorer *scorer, bool joined)

@@ -333,10 +333,7 @@ static enum qkv_status check_words(const struct qkv_types *words, struct qkv_err
     for (int64_t i = 0; i < words->size; i++) {
         const char *word = qkv_types_token(words, i);
         size_t size = strlen(word);
-        bool is_valid = qkv_text_valid_size(word, size) == size;
-        for (int32_t point; is_valid && *word; is_valid = !qkv_is_space(point))
-            word += qkv_point(word, &point);
-        if (!is_valid)
+        if (qkv_text_valid_size(word, size) < size || qkv_text_has(word, qkv_is_space))
             return qkv_error_set(error, "word %lld contains white space or is not valid UTF-8", (long long)i);
     }
     return QKV_OK;

@@ -123,15 +123,6 @@ const struct qkv_cut_mark *qkv_cuts_usual(const struct qkv_cuts *cuts)
     return NULL;
 }
 
-bool qkv_has_capitals(const char *line)
-{
-    for (int32_t point; *line;) {
-        line += qkv_point(line, &point);
-        if (qkv_is_capital(point)) return true;
-    }
-    return false;
-}
-
 /* Joins tokens to a line of text, and sets the word of each; NULL when there is no memory or no such level. */
 static char *join(const struct qkv_text_config *text, int64_t count, const char *const *tokens, int64_t *word,
                   struct qkv_arena *arena)

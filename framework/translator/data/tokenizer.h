@@ -94,6 +94,3 @@ void qkv_cuts_add(struct qkv_cuts *cuts, const char *line);
 
 /* The mark of the pieces; NULL if the lines do not look cut. */
 const struct qkv_cut_mark *qkv_cuts_usual(const struct qkv_cuts *cuts);
-
-/* Whether a line of valid UTF-8 has a capital letter: one that `lowercase` would change. */
-bool qkv_has_capitals(const char *line);

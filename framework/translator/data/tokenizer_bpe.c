@@ -71,13 +71,6 @@ struct word {
     int joins;
 };
 
-static int64_t character_count(const char *text)
-{
-    int64_t count = 0;
-    for (int32_t point; *text; count++) text += qkv_point(text, &point);
-    return count;
-}
-
 /* Whether points[first .. end-1] end as a piece does that another one follows, escaped or not. */
 static bool looks_continued(const int32_t *points, int64_t first, int64_t end)
 {
@@ -93,7 +86,7 @@ static bool add_piece(const struct word *word, int32_t symbol, int64_t at, int64
     int32_t merge = symbol < 0 || !bpe->undone ? -1 : bpe->undone[symbol];
     if (merge >= 0) {
         int32_t left = bpe->pairs.left[merge];
-        int64_t middle = at + character_count(qkv_types_token(&bpe->symbols, left));
+        int64_t middle = at + qkv_utf8_count(qkv_types_token(&bpe->symbols, left));
         if (middle < end)
             return add_piece(word, left, at, middle) && add_piece(word, bpe->pairs.right[merge], middle, end);
     }
@@ -123,7 +116,7 @@ static bool add_pieces(struct qkv_tokens *tokens, const struct qkv_text_config *
     int32_t size = qkv_bpe_merge(bpe, tokens->pieces, tokens->pieces + count, count, NULL);
     for (int32_t i = 0; i < size; i++) {
         int32_t symbol = tokens->pieces[i];
-        int64_t length = symbol < 0 ? 1 : character_count(qkv_types_token(&bpe->symbols, symbol));
+        int64_t length = symbol < 0 ? 1 : qkv_utf8_count(qkv_types_token(&bpe->symbols, symbol));
         int64_t piece_end = i + 1 == size ? end : first + length;
         if (!add_piece(&word, symbol, first, piece_end)) return false;
         first = piece_end;

@@ -84,6 +84,15 @@ int qkv_point(const char *text, int32_t *point)
     return (int)utf8proc_iterate((const utf8proc_uint8_t *)text, -1, point);
 }
 
+bool qkv_text_has(const char *text, bool (*is_of_class)(int32_t))
+{
+    for (int32_t point; *text;) {
+        text += qkv_point(text, &point);
+        if (is_of_class(point)) return true;
+    }
+    return false;
+}
+
 int64_t qkv_utf8_count(const char *text)
 {
     int64_t count = 0;

@@ -43,6 +43,9 @@ bool qkv_is_apostrophe(int32_t point);
 /* Reads the code point at `text`, which is valid and not empty; returns its size in bytes. */
 int qkv_point(const char *text, int32_t *point);
 
+/* Whether a character of a valid text is of a class, such as qkv_is_space. */
+bool qkv_text_has(const char *text, bool (*is_of_class)(int32_t));
+
 /* Number of code points of a valid text. */
 int64_t qkv_utf8_count(const char *text);
 

@@ -123,17 +123,6 @@ void qkv_vocabulary_write(const struct qkv_vocabulary *vocabulary, FILE *file)
         fprintf(file, "%s\n", qkv_vocabulary_token(vocabulary, id));
 }
 
-/* Whether a token, valid UTF-8, contains white space. */
-static bool has_space(const char *token)
-{
-    while (*token) {
-        int32_t point;
-        token += qkv_point(token, &point);
-        if (qkv_is_space(point)) return true;
-    }
-    return false;
-}
-
 enum qkv_status qkv_vocabulary_save(const struct qkv_vocabulary *vocabulary, const char *path,
                                     struct qkv_error *error)
 {
@@ -141,7 +130,7 @@ enum qkv_status qkv_vocabulary_save(const struct qkv_vocabulary *vocabulary, con
     for (int32_t id = 0; id < vocabulary->size; id++) {
         const char *token = qkv_vocabulary_token(vocabulary, id);
         size_t size = strlen(token);
-        if (!size || qkv_text_valid_size(token, size) < size || has_space(token))
+        if (!size || qkv_text_valid_size(token, size) < size || qkv_text_has(token, qkv_is_space))
             return qkv_error_set(
                 error,
                 "%s: the token of id %d is empty, contains white space or is not valid UTF-8: "
@@ -163,7 +152,7 @@ static enum qkv_status add_line(void *made, const struct qkv_lines *lines, struc
         return qkv_error_set(error, "%s:%lld: is \"%s\", but a vocabulary begins with <unk>, <s>, </s>", path,
                              number, token);
     if (!lines->size) return qkv_error_set(error, "%s:%lld: the line is empty", path, number);
-    if (has_space(token))
+    if (qkv_text_has(token, qkv_is_space))
         return qkv_error_set(error, "%s:%lld: \"%s\" contains white space, which no token does", path, number,
                              token);
     int32_t before = qkv_types_find(&vocabulary->types, token);
