@@ -137,7 +137,7 @@ static void write_contents(FILE *stream, const struct init *init, int file, int6
 
 /* ---- all files ---- */
 
-enum qkv_status init_files_check(const struct init *init, bool overwrite, struct qkv_error *error)
+enum qkv_status init_files_check(const struct init *init, struct qkv_error *error)
 {
     struct stat there;
     char path[PATH_MAX];
@@ -150,7 +150,7 @@ enum qkv_status init_files_check(const struct init *init, bool overwrite, struct
                     "%s: is the file that the pairs come from and would be replaced; give the config "
                     "another name with -o",
                     path);
-        if (!overwrite && !lstat(path, &there))
+        if (!init->options->overwrite && !lstat(path, &there))
             return qkv_error_set(
                 error, "%s: exists already; replace it with --overwrite, or name another config with -o",
                 path);
@@ -226,7 +226,7 @@ enum qkv_status init_measure_config(const char *path, int threads, struct qkv_tr
     return status;
 }
 
-enum qkv_status init_measure(struct init *init, int threads, struct qkv_error *error)
+enum qkv_status init_measure(struct init *init, struct qkv_error *error)
 {
     static char folder[PATH_MAX - 400], path[INIT_FILES][PATH_MAX]; /* a signal handler may read them */
     const char *temporary = getenv("TMPDIR");
@@ -239,7 +239,8 @@ enum qkv_status init_measure(struct init *init, int threads, struct qkv_error *e
     snprintf(measured.file, sizeof measured.file, "%s/config.yaml", folder);
     for (int f = 0; f < INIT_FILES; f++) qkv_temporary_add(init_path(&measured, f, path[f]));
     enum qkv_status status = init_files_write(&measured, DEV_PAIRS, error);
-    if (!status) status = init_measure_config(path[QKV_PAIRS_PARTS], threads, &init->cost, error);
+    if (!status)
+        status = init_measure_config(path[QKV_PAIRS_PARTS], (int)init->options->threads, &init->cost, error);
     for (int f = 0; f < INIT_FILES; f++) {
         unlink(path[f]);
         qkv_temporary_forget(path[f]);

@@ -6,12 +6,7 @@
 
 enum { NOT_GIVEN = -1, MIN_PAIRS = 10, PART_MAX = 1000, PART_SHARE = 20, MIN_EPOCHS = 3 };
 
-static struct {
-    const char *config, *lang[2], *columns;
-    bool clean, overwrite, quiet;
-    int64_t seed, dev, test, updates, threads;
-    double minutes;
-} options = {.seed = 42, .dev = NOT_GIVEN, .test = NOT_GIVEN, .minutes = 10};
+static struct init_options options = {.seed = 42, .dev = NOT_GIVEN, .test = NOT_GIVEN, .minutes = 10};
 
 /* ---- names ---- */
 
@@ -194,7 +189,7 @@ static enum qkv_status choose_updates(struct init *init, struct qkv_error *error
     plan->updates = options.updates;
     while (!plan->updates) {
         if (!options.quiet) progress_bar_show(&bar, -1, "measuring how fast this machine trains");
-        enum qkv_status status = init_measure(init, (int)options.threads, error);
+        enum qkv_status status = init_measure(init, error);
         progress_bar_clear(&bar);
         if (status) return status;
         int64_t updates = init_plan_updates(plan, &init->cost, 60 * options.minutes);
@@ -237,23 +232,21 @@ static void report_end(const struct init *init)
 /* Whether the operand is a text for a language model; options for pairs alone say that it is not. */
 static bool is_text(struct init_text *text, const struct qkv_pairs_request *request)
 {
-    struct qkv_error ignored; /* reading it as pairs reports the same */
-    bool found, wants_pairs = request->target || request->lang[0] || options.columns || options.clean ||
-                              options.dev != NOT_GIVEN || options.test != NOT_GIVEN;
+    bool wants_pairs = request->target || request->lang[0] || options.columns || options.clean ||
+                       options.dev != NOT_GIVEN || options.test != NOT_GIVEN;
     if (wants_pairs || !strcmp(request->path, "-") || !qkv_path_exists(request->path)) return false;
-    return !init_text_read(text, request->path, &found, &ignored) && found;
+    return init_text_read(text, request->path);
 }
 
 static enum qkv_status make_all(struct init *init, const struct qkv_pairs_request *request,
                                 struct qkv_error *error)
 {
     /* Checks early, before the slow reading, and again when the files that were read are known. */
-    if (init_files_check(init, options.overwrite, error) || qkv_pairs_read(&init->pairs, *request, error) ||
-        qkv_pairs_describe(&init->pairs, &init->facts, error) ||
-        init_files_check(init, options.overwrite, error))
+    if (init_files_check(init, error) || qkv_pairs_read(&init->pairs, *request, error) ||
+        qkv_pairs_describe(&init->pairs, &init->facts, error) || init_files_check(init, error))
         return QKV_INVALID;
     name_languages(init);
-    if (!options.quiet) init_report_pairs(init, options.clean);
+    if (!options.quiet) init_report_pairs(init);
     if (clean(init, error) || split(init, error) || init_plan_choose(init, error) ||
         init_files_try(init, error)) /* before the measurement, which takes some seconds */
         return QKV_INVALID;
@@ -274,7 +267,7 @@ static int run_init(int operands, char **operand)
     struct qkv_pairs_request request = {.path = operand[0],
                                         .target = operands > 1 ? operand[1] : NULL,
                                         .lang = {options.lang[0], options.lang[1]}};
-    static struct init init;
+    static struct init init = {.options = &options};
     struct qkv_error error = {""};
     if (operands > 2) return print_usage_error(&command_init, "there are more than two files");
     if (read_columns(request.column, operands)) return QKV_INVALID;
@@ -284,16 +277,8 @@ static int run_init(int operands, char **operand)
         return QKV_INVALID;
     init.origin = operand[0];
     struct init_text text;
-    const struct init_text_options of_text = {
-        .lang = options.lang[1],
-        .updates = options.updates,
-        .minutes = options.minutes,
-        .threads = (int)options.threads,
-        .overwrite = options.overwrite,
-        .quiet = options.quiet,
-    };
-    enum qkv_status status = is_text(&text, &request) ? init_text_make(&init, &text, &of_text, &error)
-                                                      : make_all(&init, &request, &error);
+    enum qkv_status status =
+        is_text(&text, &request) ? init_text_make(&init, &text, &error) : make_all(&init, &request, &error);
     qkv_pairs_release(&init.pairs);
     free(init.part);
     return conclude(status, &error);
@@ -310,16 +295,15 @@ const struct command command_init = {
         "seconds of training are measured. Too little time for the text makes the model smaller.\n\n"
         "PAIRS is a table with a pair in each line and tabs between its columns: also a file of "
         "manythings.org/anki, an export of Tatoeba, or notes exported from Anki as plain text (not .apkg); "
-        "or it is "
-        "CSV with commas or semicolons (RFC 4180), or JSON lines, whose fields are the columns. "
-        "The first column with sentences is the source, the second one the target; others are skipped. Or "
-        "PAIRS and PAIRS2 are two files with a sentence in each line, of which line n of one is the "
-        "translation of line n of the other; PAIRS alone may be their common prefix: then the "
-        "name that comes first in the alphabet is the source, unless --src or --trg says otherwise. Files "
-        "may be gzip, in UTF-8 or UTF-16.\n\n"
+        "or it is CSV with commas or semicolons (RFC 4180), or JSON lines, whose fields are the columns. The "
+        "first column with sentences is the source, the second one the target; others are skipped. Or PAIRS "
+        "and PAIRS2 are two files with a sentence in each line, of which line n of one is the translation of "
+        "line n of the other; PAIRS alone may be their common prefix: then the name that comes first in the "
+        "alphabet is the source, unless --src or --trg says otherwise. Files may be gzip, in UTF-8 or "
+        "UTF-16.\n\n"
         "If PAIRS is one file whose lines are no pairs, but running text of at least 10,000 characters, the "
-        "config is for a "
-        "language model, which validates on the end of the text and leaves the file as it is.\n\n"
+        "config is for a language model, which validates on the end of the text and leaves the file as it "
+        "is.\n\n"
         "No sentence of dev or test is in another part, on either side; upper and lower case, punctuation "
         "and spaces do not matter for that. The same seed makes the same parts on every machine. All files "
         "are written, or none.\n",
@@ -337,22 +321,20 @@ const struct command command_init = {
          "as spaces, become underscores)",
          .completes = VALUE_FILE},
         {"src", 0, "CODE", OPTION_TEXT, &options.lang[0],
-         "language of the source: a code such as en or pt-BR, or a name such as English (default: by "
-         "names of files and columns, else `src`); where these name "
-         "it for the other side, the sides are exchanged"},
+         "language of the source: a code such as en or pt-BR, or a name such as English (default: by names "
+         "of files and columns, else `src`); where these name it for the other side, the sides are "
+         "exchanged"},
         {"trg", 0, "CODE", OPTION_TEXT, &options.lang[1],
          "language of the target (default: likewise, else `trg`)"},
         {"columns", 0, "N,M", OPTION_TEXT, &options.columns,
-         "columns of source and target, from 1; 2,1 swaps them (default: the first two that hold "
-         "sentences)"},
+         "columns of source and target, from 1; 2,1 swaps them (default: the first two that hold sentences)"},
         {"minutes", 'm', "N", OPTION_NUMBER, &options.minutes,
          "longest time of training on this machine (default: 10)", 0.25, 100000},
         {"updates", 0, "N", OPTION_INTEGER, &options.updates,
          "train for N updates instead of --minutes; skips the measurement of speed", 1, 1e9},
         {"clean", 'c', NULL, OPTION_FLAG, &options.clean,
-         "remove HTML from sentences, and pairs that repeat an earlier one, or whose lengths differ so "
-         "much that one is probably not "
-         "the translation of the other"},
+         "remove HTML from sentences, and pairs that repeat an earlier one, or whose lengths differ so much "
+         "that one is probably not the translation of the other"},
         {"dev", 0, "N", OPTION_INTEGER, &options.dev,
          "the maximal number of pairs of dev (default: a twentieth of all, up to 1000)", 1, 1e9},
         {"test", 0, "N", OPTION_INTEGER, &options.test,

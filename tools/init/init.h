@@ -7,6 +7,14 @@
 
 enum { INIT_LENGTH_MAX = 250 /* tokens of a sentence: longer ones cost more than they teach */ };
 
+/* The options as they are given. */
+struct init_options {
+    const char *config, *lang[2], *columns; /* NULL: not given */
+    bool clean, overwrite, quiet;
+    int64_t seed, dev, test, updates, threads; /* dev, test: -1, updates: 0: not given */
+    double minutes;
+};
+
 /* Sizes of a model that suit so many training pairs and more, up to the next row (plan.c). */
 struct init_sizes {
     int64_t pairs;
@@ -35,6 +43,7 @@ struct init_plan {
 };
 
 struct init {
+    const struct init_options *options;
     struct qkv_pairs pairs;
     struct qkv_pairs_statistics facts;
     enum qkv_pairs_part *part;      /* of each pair; QKV_PAIRS_PARTS: none */
@@ -87,8 +96,8 @@ const char *init_base(const char *path);
 /* The path of a file. */
 const char *init_path(const struct init *init, int file, char path[static PATH_MAX]);
 
-/* Fails when a file exists already, unless `overwrite`, and when it is one of the files that the pairs were read from. */
-enum qkv_status init_files_check(const struct init *init, bool overwrite, struct qkv_error *error);
+/* Fails when a file exists already, unless --overwrite is given, and when it is one of the files that the pairs were read from. */
+enum qkv_status init_files_check(const struct init *init, struct qkv_error *error);
 
 /* Fails when the config cannot be written, or its folder cannot be made. Leaves nothing behind. */
 enum qkv_status init_files_try(const struct init *init, struct qkv_error *error);
@@ -102,7 +111,7 @@ enum qkv_status init_files_write(const struct init *init, int64_t max_dev, struc
 
 /* Measures how fast this machine trains the model that is planned: trains it for a few seconds, in a temporary folder, which is
  * removed. Fails when that folder cannot be written, and when training fails. */
-enum qkv_status init_measure(struct init *init, int threads, struct qkv_error *error);
+enum qkv_status init_measure(struct init *init, struct qkv_error *error);
 
 /* The cost of training the config in the file `path`, by a few updates. */
 enum qkv_status init_measure_config(const char *path, int threads, struct qkv_train_cost *cost,
@@ -111,32 +120,20 @@ enum qkv_status init_measure_config(const char *path, int threads, struct qkv_tr
 /* ---- text.c: a text without pairs ---- */
 
 struct init_text {
-    const char *path;
     int64_t lines, characters; /* lines that are not blank */
 };
 
-struct init_text_options {
-    const char *lang; /* NULL: not given */
-    int64_t updates;  /* 0: as many as fit into the minutes */
-    double minutes;
-    int threads;
-    bool overwrite, quiet;
-};
+/* Reads a text. Returns whether its lines are no pairs in any form, and it is long enough for a language model. */
+bool init_text_read(struct init_text *text, const char *path);
 
-/* Reads a text. *is_text: its lines are no pairs in any form, and it is long enough for a language model. */
-enum qkv_status init_text_read(struct init_text *text, const char *path, bool *is_text,
-                               struct qkv_error *error);
-
-/* Writes the config of a language model to init->file, and says so unless `quiet`. Fails when the file exists already, unless
- * `overwrite`, when it cannot be written, and when training fails. */
-enum qkv_status init_text_make(struct init *init, const struct init_text *text,
-                               const struct init_text_options *options, struct qkv_error *error);
+/* Writes the config of a language model to init->file, and says so unless --quiet is given. Fails when the file exists already,
+ * unless --overwrite is, when it cannot be written, and when training fails. */
+enum qkv_status init_text_make(struct init *init, const struct init_text *text, struct qkv_error *error);
 
 /* ---- report.c ---- */
 
-/* Prints the file, its columns, the lines that were left out, facts about both sides, and three pairs. is_cleaned: the user has
- * asked for --clean, so no line advises it. */
-void init_report_pairs(const struct init *init, bool is_cleaned);
+/* Prints the file, its columns, the lines that were left out, facts about both sides, and three pairs. */
+void init_report_pairs(const struct init *init);
 
 /* Prints the sizes that were chosen. */
 void init_report_plan(const struct init *init);

@@ -75,8 +75,9 @@ static void show_pair(const struct qkv_pairs *pairs, int64_t i, const char *befo
     putchar('\n');
 }
 
-void init_report_pairs(const struct init *init, bool is_cleaned)
+void init_report_pairs(const struct init *init)
 {
+    const bool is_cleaned = init->options->clean; /* no line advises it then */
     const struct qkv_pairs *pairs = &init->pairs;
     const struct qkv_pairs_statistics *facts = &init->facts;
     print_result(stdout, pairs->path[0]);
@@ -124,9 +125,8 @@ void init_report_pairs(const struct init *init, bool is_cleaned)
         puts("  repeated pairs teach nothing new: remove them with --clean");
     if (pairs->count - facts->repeated < FEW_PAIRS)
         puts("  very few pairs: the model learns them by heart, and gives words without sense for other "
-             "sentences, "
-             "even for those of dev and test; with some thousand pairs it learns to translate sentences like "
-             "them, and 10,000 to 100,000 are usual");
+             "sentences, even for those of dev and test; with some thousand pairs it learns to translate "
+             "sentences like them, and 10,000 to 100,000 are usual");
     else if (pairs->count - facts->repeated < USUAL_PAIRS)
         puts("  few pairs: expect good translations of sentences like these, and poor ones of others; 10,000 "
              "to 100,000 pairs are usual");

@@ -21,19 +21,16 @@ struct separator {
     int64_t lines;
 };
 
-enum qkv_status init_text_read(struct init_text *text, const char *path, bool *is_text,
-                               struct qkv_error *error)
+bool init_text_read(struct init_text *text, const char *path)
 {
     struct separator separators[] = {{"\t", 0.05}, {"|||", 0.5}, {";", 0.9}, {"\",\"", 0.5}, {"{\"", 0.5}};
     enum { SEPARATORS = sizeof separators / sizeof *separators };
-    struct qkv_lines lines = {0};
-    *text = (struct init_text){.path = path};
-    *is_text = false;
-    if (qkv_ends_in(path, ".yaml")) return QKV_OK;
-    if (qkv_lines_open(&lines, path, error)) return QKV_INVALID;
-    enum qkv_status status;
-    bool found;
-    while (!(status = qkv_lines_next(&lines, &found, error)) && found) {
+    struct qkv_lines lines;
+    struct qkv_error ignored; /* reading it as pairs reports the same */
+    *text = (struct init_text){0};
+    if (qkv_ends_in(path, ".yaml") || qkv_lines_open(&lines, path, &ignored)) return false;
+    bool found, is_text;
+    while ((is_text = !qkv_lines_next(&lines, &found, &ignored)) && found) {
         text->characters++;
         for (size_t i = 0; i < lines.size; i++) text->characters += (lines.line[i] & 0xC0) != 0x80;
         text->lines += lines.size > 0;
@@ -41,10 +38,9 @@ enum qkv_status init_text_read(struct init_text *text, const char *path, bool *i
             separators[s].lines += strstr(lines.line, separators[s].text) != NULL;
     }
     qkv_lines_close(&lines);
-    *is_text = text->characters >= LEAST;
     for (int s = 0; s < SEPARATORS; s++)
-        if ((double)separators[s].lines > separators[s].share * (double)text->lines) *is_text = false;
-    return status;
+        if ((double)separators[s].lines > separators[s].share * (double)text->lines) is_text = false;
+    return is_text && text->characters >= LEAST;
 }
 
 /* ---- the config ---- */
@@ -122,11 +118,11 @@ static enum qkv_status write_file(const struct init *init, const struct init_tex
     struct qkv_arena arena = {0};
     struct qkv_file_writer writer;
     const char *relative, *absolute, *folder = *init->folder ? init->folder : ".";
-    const char *train = qkv_path_in_folder(&arena, folder, text->path, &relative, &absolute)
+    const char *train = qkv_path_in_folder(&arena, folder, init->origin, &relative, &absolute)
                             ? qkv_yaml_text(relative, &arena)
                             : NULL;
     enum qkv_status status = train ? qkv_file_begin(&writer, init->file, error)
-                                   : qkv_error_set(error, "%s: cannot be named in a config", text->path);
+                                   : qkv_error_set(error, "%s: cannot be named in a config", init->origin);
     if (!status) {
         write_config(writer.file, init, text, train, updates);
         status = qkv_file_commit(&writer, error);
@@ -135,21 +131,21 @@ static enum qkv_status write_file(const struct init *init, const struct init_tex
     return status;
 }
 
-enum qkv_status init_text_make(struct init *init, const struct init_text *text,
-                               const struct init_text_options *options, struct qkv_error *error)
+enum qkv_status init_text_make(struct init *init, const struct init_text *text, struct qkv_error *error)
 {
+    const struct init_options *options = init->options;
     struct qkv_train_cost cost = {0};
     struct progress_bar bar = progress_bar_on(stderr);
     int64_t updates = options->updates;
     if (!options->overwrite && qkv_path_exists(init->file))
         return qkv_error_set(error, "%s: exists already: choose another with -o, or give --overwrite",
                              init->file);
-    snprintf(init->lang[1], sizeof init->lang[1], "%s", options->lang ? options->lang : "en");
+    snprintf(init->lang[1], sizeof init->lang[1], "%s", options->lang[1] ? options->lang[1] : "en");
     enum qkv_status status = init_make_folder_of(init->file, error);
     if (!status) status = write_file(init, text, updates ? updates : TRIAL_UPDATES, error);
     if (!status && !updates) {
         if (!options->quiet) progress_bar_show(&bar, -1, "measuring how fast this machine trains");
-        status = init_measure_config(init->file, options->threads, &cost, error);
+        status = init_measure_config(init->file, (int)options->threads, &cost, error);
         progress_bar_clear(&bar);
         if (status) remove(init->file); /* there was none, or it was to be replaced */
         if (!status)
