@@ -19,7 +19,6 @@ struct block {
     struct qkv_ids *ids;            /* [capacity]: the lines that have words */
     struct qkv_ids *prefix;         /* [capacity]: the beginnings of their translations */
     int64_t *number;                /* [capacity]: their numbers */
-    int64_t *place;                 /* [capacity]: ids[i] belong to line[place[i]] */
     int64_t filled;                 /* number of `ids` */
     struct qkv_arena arena, memory; /* of the present lines; of the arrays */
 };
@@ -34,7 +33,6 @@ static void block_open(struct block *block, int64_t capacity)
     block->ids = required(qkv_arena_zeros(arena, capacity, sizeof *block->ids));
     block->prefix = required(qkv_arena_zeros(arena, capacity, sizeof *block->prefix));
     block->number = required(qkv_arena_zeros(arena, capacity, sizeof *block->number));
-    block->place = required(qkv_arena_zeros(arena, capacity, sizeof *block->place));
 }
 
 static void block_close(struct block *block)
@@ -48,8 +46,7 @@ static void block_add(struct block *block, const struct input_line *line)
     if (line->source.ids.length) {
         block->ids[block->filled] = line->source.ids;
         block->prefix[block->filled] = line->prefix.ids;
-        block->number[block->filled] = line->number;
-        block->place[block->filled++] = block->count;
+        block->number[block->filled++] = line->number;
     }
     block->line[block->count++] = *line;
 }
@@ -224,10 +221,9 @@ static enum qkv_status flush(struct translator *t, struct qkv_error *error)
                                                 t->options.batch_size, &t->search, &t->found, error);
     if (status) return status;
     for (int64_t i = 0; i < block->count; i++) {
-        bool has_words = next < block->filled && block->place[next] == i;
+        bool has_words = block->line[i].source.ids.length;
         static const struct qkv_hypothesis nothing = {0};
-        const struct qkv_hypothesis *best = has_words ? &t->found[next * n_best] : &nothing;
-        if (has_words) next++;
+        const struct qkv_hypothesis *best = has_words ? &t->found[next++ * n_best] : &nothing;
         for (int64_t k = 0; k < n_best && (k == 0 || (has_words && best[k].ids)); k++)
             all[count++] = (struct translation){&block->line[i], &best[k], k + 1};
     }
