@@ -4,7 +4,7 @@
 #
 #     tools/nightly.sh                      # all parts, in this order
 #     tools/nightly.sh hashes training      # some of: fuzz random hashes bits training page history
-#                                         # pytorch package python faults aarch64 tsan valgrind
+#                                         # pytorch subwords package python faults aarch64 tsan valgrind
 #
 # fuzz        every fuzz target for five minutes, on the corpus of the nights before (FUZZ_SECONDS sets another time)
 # random      10,000 random cases of every op, other ones every day (tests/kernels); the tokens of every line of real text,
@@ -18,6 +18,7 @@
 #             all of them)
 # pytorch     runs before and after their way into PyTorch's transformer give the same numbers; skipped where the package
 #             torch is missing (PYTHON=VENV/bin/python names another interpreter)
+# subwords    merges and pieces are those of subword-nmt; skipped where the package subword-nmt is missing (PYTHON, as above)
 # package     the Debian package works in a new Debian 12, and the tarball is complete (needs root)
 # python      the tests of the Python package, with all its notebooks, and with AddressSanitizer (tests/python/run.sh)
 # faults      every command, once for each of its allocations and system calls, which fails, or in which it is killed
@@ -29,10 +30,10 @@ set -eu
 root=$(unset CDPATH && cd -- "$(dirname -- "$0")/.." && pwd)
 # shellcheck source=tools/setup.sh
 . "$root/tools/setup.sh"
-[ $# -gt 0 ] || set -- fuzz random hashes bits training page history pytorch package python faults aarch64 tsan valgrind
+[ $# -gt 0 ] || set -- fuzz random hashes bits training page history pytorch subwords package python faults aarch64 tsan valgrind
 for part; do
     case $part in
-    fuzz | random | hashes | bits | training | page | history | pytorch | package | python | faults | aarch64 | tsan | valgrind) ;;
+    fuzz | random | hashes | bits | training | page | history | pytorch | subwords | package | python | faults | aarch64 | tsan | valgrind) ;;
     *) echo "nightly.sh: there is no part $part" >&2; exit 2 ;;
     esac
 done
@@ -145,6 +146,12 @@ part_pytorch() {
             "$qkv" translate "$logs/pytorch_back" <"$logs/pytorch_data/source.txt" >"$logs/pytorch_data/after.txt" &&
             cmp "$logs/pytorch_data/before.txt" "$logs/pytorch_data/after.txt" || return 1
     done
+}
+
+part_subwords() {
+    code=0
+    run "${PYTHON:-python3}" tests/data/compare_bpe.py datasets/en_es/train.tsv --qkv "$qkv" --merges 500 || code=$?
+    [ $code = 0 ] || [ $code = 77 ]
 }
 
 part_package() {
