@@ -6,51 +6,16 @@
 #include "data/batch.h"
 #include "train/training.h"
 
-/* The first pairs of the training data as one batch, with the vocabularies of training. */
-struct data {
-    struct qkv_corpus corpus;
-    struct qkv_token_links links; /* with guided alignment */
-    const struct qkv_vocabulary *source, *target;
-    struct qkv_vocabulary built[2]; /* source and target; empty for a run, which has its own */
-    struct qkv_bpe *bpe[2];         /* merges of source and target; NULL: the level is not bpe */
-    struct qkv_batch batch;
-    struct qkv_batch_view view;
-};
-
-static enum qkv_status read_data(struct data *data, const struct qkv_config *config,
-                                 const struct qkv_run *run, int64_t sentences, struct qkv_error *error)
+/* Reads the training data, and makes a batch of its first pairs, with the vocabularies of training or of the run. */
+static enum qkv_status read_data(struct training *data, const struct qkv_run *run, int64_t sentences,
+                                 struct qkv_batch_view *view, struct qkv_error *error)
 {
-    bool is_guided = config->training.guided_alignment > 0;
-    const struct qkv_corpus_options options = qkv_train_text_options(config);
-    struct qkv_data_config texts = config->data;
-    if (run) {
-        texts.src.bpe = run->bpe[0];
-        texts.trg.bpe = run->bpe[1];
-    } else if (qkv_corpus_merges(texts.train, &texts, data->bpe, options, error)) {
-        return QKV_INVALID;
-    }
-    if (qkv_corpus_read(&data->corpus, texts.train, &texts, options, error)) return QKV_INVALID;
-    if (is_guided && qkv_token_links_read(&data->links, texts.train_links, texts.train_links_from,
-                                          &data->corpus, NULL, error))
-        return QKV_INVALID;
-    if (!run && qkv_corpus_vocabularies(&data->corpus, &texts, &data->built[0], &data->built[1], error))
-        return QKV_INVALID;
-    data->source = run ? &run->source : &data->built[0];
-    data->target = run ? &run->target : &data->built[1];
-    if (qkv_corpus_encode(&data->corpus, data->source, data->target, error)) return QKV_INVALID;
-    int64_t count = sentences < data->corpus.count ? sentences : data->corpus.count;
-    enum qkv_status status = qkv_batch_make_some(&data->batch, &data->corpus, 0, count, error);
-    if (!status) qkv_batch_shard(&data->batch, 0, 1, &data->view);
-    return status;
-}
-
-static void release_data(struct data *data)
-{
-    qkv_batch_release(&data->batch);
-    for (int k = 0; k < 2; k++) qkv_vocabulary_release(&data->built[k]);
-    for (int k = 0; k < 2; k++) qkv_bpe_free(data->bpe[k]);
-    qkv_token_links_release(&data->links);
-    qkv_corpus_release(&data->corpus);
+    if (run) data->from = (struct warm_start){.has_old_vocabulary = true, .run = *run};
+    if (qkv_training_read(data, "", false, error)) return QKV_INVALID;
+    int64_t count = sentences < data->train.count ? sentences : data->train.count;
+    if (qkv_batch_make_some(&data->batch, &data->train, 0, count, error)) return QKV_INVALID;
+    qkv_batch_shard(&data->batch, 0, 1, view);
+    return QKV_OK;
 }
 
 /* A model in one precision, and its loss on the data. */
@@ -97,11 +62,11 @@ static enum qkv_status copy_values(struct qkv_parameters *parameters, const stru
 
 /* Builds the loss of a model on a view of the data. */
 static enum qkv_status build(struct loss *loss, enum qkv_dtype dtype, const struct qkv_checked_model *model,
-                             const struct data *data, const struct qkv_batch_view *view, uint64_t seed,
+                             const struct training *data, const struct qkv_batch_view *view, uint64_t seed,
                              struct qkv_error *error)
 {
     const struct qkv_config *config = model->config;
-    loss->model = qkv_model_new(&config->model, data->source->size, data->target->size, dtype, error);
+    loss->model = qkv_model_new(&config->model, data->source.size, data->target.size, dtype, error);
     if (!loss->model) return QKV_INVALID;
     struct qkv_parameters *parameters = &loss->model->parameters;
     loss->graph = qkv_graph_new(dtype);
@@ -126,16 +91,16 @@ static void release_loss(struct loss *loss)
     qkv_model_free(loss->model);
 }
 
-/* Makes a view of the batch with wrong labels, to estimate rounding errors: the loss of a trained model is
- * a small difference of large numbers, which do not cancel when the labels are wrong. Returns the labels,
- * which the caller frees; NULL when memory runs out. */
-static int32_t *mislabel(const struct data *data, struct qkv_batch_view *view)
+/* Makes a view with wrong labels, to estimate rounding errors: the loss of a trained model is a small difference of large
+ * numbers, which do not cancel when the labels are wrong. Returns the labels, which the caller frees; NULL when memory runs
+ * out. */
+static int32_t *mislabel(const struct qkv_batch_view *view, int32_t classes, struct qkv_batch_view *wrong)
 {
-    int32_t *labels = malloc((size_t)data->view.target_tokens * sizeof *labels);
-    for (int64_t i = 0; labels && i < data->view.target_tokens; i++)
-        labels[i] = (data->view.target_output[i] + 1) % data->target->size;
-    *view = data->view;
-    view->target_output = labels;
+    int32_t *labels = malloc((size_t)view->target_tokens * sizeof *labels);
+    for (int64_t i = 0; labels && i < view->target_tokens; i++)
+        labels[i] = (view->target_output[i] + 1) % classes;
+    *wrong = *view;
+    wrong->target_output = labels;
     return labels;
 }
 
@@ -159,23 +124,24 @@ enum qkv_status qkv_check_model(struct qkv_check_report *report, const struct qk
     if (model->sentences < 1)
         return qkv_error_set(error, "a model is checked on at least 1 sentence, not %lld",
                              (long long)model->sentences);
-    struct data data = {0};
+    const struct qkv_train_options alone = {0};
+    struct training data = {.config = model->config, .options = &alone};
     struct loss loss[LOSSES] = {0};
-    struct qkv_batch_view mislabelled;
+    struct qkv_batch_view view = {0}, mislabelled;
     int32_t *labels = NULL;
     enum qkv_status status = qkv_network_check(&model->config->model, error);
-    if (!status) status = read_data(&data, model->config, model->run, model->sentences, error);
-    if (!status && !(labels = mislabel(&data, &mislabelled))) status = qkv_no_memory(error);
+    if (!status) status = read_data(&data, model->run, model->sentences, &view, error);
+    if (!status && !(labels = mislabel(&view, data.target.size, &mislabelled))) status = qkv_no_memory(error);
     for (int i = 0; !status && i < LOSSES; i++)
         status = build(&loss[i], i == FLOAT32 ? QKV_FLOAT32 : QKV_FLOAT64, model, &data,
-                       i == FLOAT64_WRONG_LABELS ? &mislabelled : &data.view, options->seed, error);
-    const struct qkv_checked_sizes sizes = {
-        status ? 0 : qkv_parameters_total(&loss[FLOAT64].model->parameters), data.view.count,
-        data.view.source_tokens, data.view.target_tokens};
+                       i == FLOAT64_WRONG_LABELS ? &mislabelled : &view, options->seed, error);
+    const struct qkv_checked_sizes sizes = {status ? 0
+                                                   : qkv_parameters_total(&loss[FLOAT64].model->parameters),
+                                            view.count, view.source_tokens, view.target_tokens};
     if (!status && model->begin) model->begin(model->context, &sizes);
     if (!status) status = check_losses(report, model->subject, loss, options, error);
     for (int i = 0; i < LOSSES; i++) release_loss(&loss[i]);
     free(labels);
-    release_data(&data);
+    qkv_training_release(&data);
     return status;
 }

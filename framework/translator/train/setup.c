@@ -28,18 +28,21 @@ struct qkv_corpus_options qkv_train_text_options(const struct qkv_config *config
                                        .key = "data.train"};
 }
 
-/* Learns the merges of byte-pair encoding or reads them: those of a resumed run from its folder, those of training.from from
- * the other one. From then on `config` is `with_merges`. */
+/* The run whose merges and vocabularies are used: training.from, or the one that is resumed; NULL: those of data.train are. */
+static const char *old_run(const struct training *training)
+{
+    if (training->from.has_old_vocabulary) return training->from.run.path;
+    return training->options->resume ? training->folder : NULL;
+}
+
+/* Learns the merges of byte-pair encoding or reads them. From then on `config` is `with_merges`. */
 static enum qkv_status find_merges(struct training *training, struct qkv_error *error)
 {
     training->with_merges = *training->config;
     training->config = &training->with_merges;
     struct qkv_data_config *data = &training->with_merges.data;
     struct qkv_corpus_options options = qkv_train_text_options(training->config);
-    const struct warm_start *from = &training->from;
-    const char *folder = from->has_old_vocabulary    ? from->run.path
-                         : training->options->resume ? training->folder
-                                                     : NULL;
+    const char *folder = old_run(training);
     if (folder && qkv_run_format_read(folder, data, error)) return QKV_INVALID;
     if (folder) return qkv_run_merges(folder, data, training->bpe, error);
     options.drop_long = false; /* merges are learned from all pairs */
@@ -70,24 +73,22 @@ static enum qkv_status read_links(struct training *training, struct qkv_error *e
     return qkv_error_set(error, "data.train_links: %s", inner.message);
 }
 
-static enum qkv_status read_corpora(struct training *training, struct qkv_error *error)
+enum qkv_status qkv_training_read(struct training *training, const char *dev_path, bool bpe_dropout,
+                                  struct qkv_error *error)
 {
+    if (find_merges(training, error)) return QKV_INVALID;
     const struct qkv_data_config *data = &training->config->data;
     struct qkv_corpus_options train = qkv_train_text_options(training->config),
                               dev = {.keep_raw = true, .key = "data.dev"};
-    const char *dev_path = qkv_dev_path(data);
     if (data->dev_share > 0) dev.part = QKV_PART_DEV;
-    train.bpe_dropout = true;
+    train.bpe_dropout = bpe_dropout;
     if (qkv_corpus_read(&training->train, data->train, data, train, error)) return QKV_INVALID;
     if (read_links(training, error)) return QKV_INVALID;
     if (*dev_path && qkv_corpus_read(&training->dev, dev_path, data, dev, error)) return QKV_INVALID;
-    const struct warm_start *from = &training->from;
-    if (training->options->resume || from->has_old_vocabulary) {
-        const char *folder = from->has_old_vocabulary ? from->run.path : training->folder;
-        if (load_vocabularies(training, folder, error)) return QKV_INVALID;
-    } else if (qkv_corpus_vocabularies(&training->train, data, &training->source, &training->target, error)) {
+    const char *folder = old_run(training);
+    if (folder ? load_vocabularies(training, folder, error)
+               : qkv_corpus_vocabularies(&training->train, data, &training->source, &training->target, error))
         return QKV_INVALID;
-    }
     if (qkv_corpus_encode(&training->train, &training->source, &training->target, error)) return QKV_INVALID;
     if (!*dev_path) return QKV_OK;
     return qkv_corpus_encode(&training->dev, &training->source, &training->target, error);
@@ -170,7 +171,8 @@ enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error
 {
     enum qkv_status status = qkv_warm_start_open(training, error);
     if (status) return status;
-    if (find_merges(training, error) || read_corpora(training, error) || check_lengths(training, error))
+    if (qkv_training_read(training, qkv_dev_path(&training->config->data), true, error) ||
+        check_lengths(training, error))
         return QKV_INVALID;
     raise_length_limit(training);
     struct qkv_testing_config *testing = &training->with_merges.testing;

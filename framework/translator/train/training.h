@@ -327,6 +327,11 @@ void qkv_warm_start_close(struct training *training);
  * the same file, the third column of a table holds the links. */
 struct qkv_corpus_options qkv_train_text_options(const struct qkv_config *config);
 
+/* Reads data.train and its links, and the dev text unless dev_path is "". Its merges and vocabularies are those of the texts, of
+ * training.from, or of the resumed run. bpe_dropout: data.train has other pieces in each epoch, if the config says so. */
+enum qkv_status qkv_training_read(struct training *training, const char *dev_path, bool bpe_dropout,
+                                  struct qkv_error *error);
+
 /* Reads all input and makes the model and all that trains it, but no run folder. The caller sets config and options before,
  * and releases the training also after a failure. */
 enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error *error);
