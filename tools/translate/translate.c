@@ -1,5 +1,5 @@
 /* qkv translate: translates lines of text. */
-#include "prompt.h"
+#include "line_editor.h"
 
 #include "open_run.h"
 #include "output_options.h"
@@ -279,9 +279,8 @@ static enum qkv_status follow(struct translator *t, struct qkv_error *error)
 
 /* ---- the prompt ---- */
 
-static enum qkv_status translate_typed(void *context, const char *sentence, struct qkv_error *error)
+static enum qkv_status translate_typed(struct translator *t, const char *sentence, struct qkv_error *error)
 {
-    struct translator *t = context;
     struct typed_sentence *typed = &t->typed;
     typed->text = NULL;
     qkv_arena_reset(&typed->arena);
@@ -302,9 +301,9 @@ static enum qkv_status translate_typed(void *context, const char *sentence, stru
     return QKV_OK;
 }
 
-static enum qkv_status print_map(void *context, bool by_words, struct qkv_error *error)
+/* Draws the attention of the last sentence, by tokens or by words. */
+static enum qkv_status print_map(struct translator *t, bool by_words, struct qkv_error *error)
 {
-    struct translator *t = context;
     struct typed_sentence *typed = &t->typed;
     if (!typed->text) return qkv_error_set(error, "there is no translation to draw: type a sentence first");
     const struct qkv_hypothesis *best = &t->found[0];
@@ -329,19 +328,75 @@ static enum qkv_status print_map(void *context, bool by_words, struct qkv_error 
     return print_cross_attention(&t->run, &drawn, error);
 }
 
+enum { MAX_TRANSLATIONS = 1000 };
+
+/* The commands. An argument is the rest of the line, without spaces around it. */
+enum { MAP, WORDS, NBEST, HELP, QUIT, COMMANDS_OF_PROMPT };
+static const struct {
+    const char *name, *argument, *help; /* "/nbest", "N"; "" if it has none */
+} COMMAND[COMMANDS_OF_PROMPT] = {
+    [MAP] = {"/map", "", "draw the cross attention of the last sentence"},
+    [WORDS] = {"/words", "", "draw it between words, if the tokens are parts of words"},
+    [NBEST] = {"/nbest", "N", "print the N best translations of each sentence"},
+    [HELP] = {"/help", "", "print this list"},
+    [QUIT] = {"/quit", "", "end, as Ctrl-D does"},
+};
+
 /* Sets the number of translations. Raises the beam size to that number if it is smaller. */
-static enum qkv_status set_n_best(void *context, int64_t n_best, struct qkv_error *error)
+static void set_n_best(struct translator *t, const char *argument)
 {
-    struct translator *t = context;
-    (void)error;
+    char *end;
+    errno = 0;
+    long long n_best = strtoll(argument, &end, 10);
+    if (end == argument || *end || errno || n_best < 1 || n_best > MAX_TRANSLATIONS) {
+        print_error("/nbest needs a number from 1 to %d", MAX_TRANSLATIONS);
+        return;
+    }
     t->search.n_best = n_best;
     if (!t->options.sampling.sample) t->search.beam_size = n_best > t->beam_size ? n_best : t->beam_size;
-    return QKV_OK;
 }
 
+static void print_help(void)
+{
+    enum { HELP_COLUMN = 10 };
+    for (int c = 0; c < COMMANDS_OF_PROMPT; c++) {
+        int columns = printf("%s %s", COMMAND[c].name, COMMAND[c].argument);
+        printf("%*s%s\n", HELP_COLUMN - columns, "", COMMAND[c].help);
+    }
+    puts("Other lines are sentences, also those with a space before a slash.");
+}
+
+/* Runs the command in a line that begins with a slash. Returns false to leave the prompt. */
+static bool run_command(struct translator *t, char *line)
+{
+    struct qkv_error error;
+    size_t length = strlen(line), size = strcspn(line, " \t");
+    while (strchr(" \t", line[length - 1])) line[--length] = '\0';
+    const char *argument = line + size + strspn(line + size, " \t");
+    int c = 0;
+    while (c < COMMANDS_OF_PROMPT &&
+           (strlen(COMMAND[c].name) != size || strncmp(line, COMMAND[c].name, size) != 0))
+        c++;
+    if (c == COMMANDS_OF_PROMPT)
+        print_error("there is no command %.*s; /help lists the commands", (int)size, line);
+    else if (*argument && !*COMMAND[c].argument)
+        print_error("%s has no argument, but got '%s'", COMMAND[c].name, argument);
+    else if (c == MAP || c == WORDS)
+        conclude(print_map(t, c == WORDS, &error), &error);
+    else if (c == NBEST)
+        set_n_best(t, argument);
+    else if (c == HELP)
+        print_help();
+    else
+        return false;
+    return true;
+}
+
+/* Reads lines and translates them, or runs their commands, until Ctrl-D or /quit. */
 static void run_prompt(struct translator *t)
 {
-    const struct translate_prompt actions = {t, translate_typed, print_map, set_n_best};
+    enum line_event event;
+    char *line;
     t->beam_size = t->search.beam_size;
     if (!t->options.quiet) {
         const struct qkv_data_config *data = &t->run.config.data;
@@ -350,7 +405,17 @@ static void run_prompt(struct translator *t)
         print_result(stdout, data->trg.lang);
         puts("; /help lists the commands, Ctrl-D ends");
     }
-    t->was_interrupted = !translate_prompt_run(&actions);
+    line_editor_open();
+    while ((event = line_editor_read(&line)) == LINE_TYPED) {
+        struct qkv_error error;
+        if (*line != '/')
+            conclude(translate_typed(t, line, &error), &error);
+        else if (!run_command(t, line))
+            break;
+    }
+    if (event != LINE_TYPED) putchar('\n');
+    line_editor_close();
+    t->was_interrupted = event == LINE_LEFT;
 }
 
 /* ---- options ---- */
@@ -527,8 +592,7 @@ const struct command command_translate = {
          "lines are a source, a tab and a prefix: what the translation begins with"},
         {"as-trained", 0, NULL, OPTION_FLAG, &options.as_trained,
          "read words that the vocabulary lacks in the case and with the punctuation marks of the training "
-         "text, "
-         "if it has them so; the prompt always does"},
+         "text, if it has them so; the prompt always does"},
         {"replace-unk", 0, NULL, OPTION_FLAG, &options.replace_unknown,
          "let the model output <unk>, and print instead the source word with the most attention"},
         {"batch", 'b', "N", OPTION_INTEGER, &options.batch_size,
