@@ -156,48 +156,30 @@ static struct option_list against;
 static int64_t samples = -1, seed = -1;
 static bool sentence_level, confidence, json;
 
-/* The scores of each sentence: lines of TSV, or an array of objects. */
-struct sentences {
-    struct bytes table;
-    cJSON *array; /* NULL without --json */
-};
-
-static void add_sentence(struct sentences *sentences, const struct qkv_scorer *scorer, int64_t line)
+/* Adds the scores of the last sentence to an array. */
+static void add_sentence(cJSON *sentences, const struct qkv_scorer *scorer)
 {
     const struct qkv_scores scores = qkv_scorer_last(scorer);
-    cJSON *object = json ? cJSON_CreateObject() : NULL;
-    if (!json && line == 1) qkv_bytes_text(&sentences->table, "line");
-    for (int m = 0; !json && line == 1 && m < QKV_METRIC_COUNT; m++)
+    cJSON *object = cJSON_CreateObject();
+    for (int m = 0; m < QKV_METRIC_COUNT; m++)
         if (qkv_scorer_computes(scorer, (enum qkv_metric)m))
-            qkv_bytes_format(&sentences->table, "\t%s", qkv_metric_info((enum qkv_metric)m)->key);
-    if (!json) qkv_bytes_format(&sentences->table, "%s%lld", line == 1 ? "\n" : "", (long long)line);
-    for (int m = 0; m < QKV_METRIC_COUNT; m++) {
-        const char *key = qkv_metric_info((enum qkv_metric)m)->key;
-        if (!qkv_scorer_computes(scorer, (enum qkv_metric)m)) continue;
-        if (json)
-            cJSON_AddNumberToObject(object, key, scores.value[m]);
-        else
-            qkv_bytes_format(&sentences->table, "\t%.4f", scores.value[m]);
-    }
-    if (json)
-        cJSON_AddItemToArray(sentences->array, object);
-    else
-        qkv_bytes_text(&sentences->table, "\n");
+            cJSON_AddNumberToObject(object, qkv_metric_info((enum qkv_metric)m)->key, scores.value[m]);
+    cJSON_AddItemToArray(sentences, object);
 }
 
-static void print_scores(struct sentences *sentences, const struct qkv_scorer *scorer)
+/* Prints the scores of all sentences as lines of TSV. */
+static void print_sentences(const cJSON *sentences)
 {
-    if (sentences->table.failed) required(NULL);
-    if (json) {
-        cJSON *object = cJSON_CreateObject();
-        scorer_json(scorer, object);
-        if (sentence_level) cJSON_AddItemToObject(object, "sentences", sentences->array);
-        sentences->array = NULL;
-        json_print(object);
-    } else if (sentence_level) {
-        fwrite(sentences->table.data, 1, sentences->table.size, stdout);
-    } else {
-        scorer_print(scorer);
+    const cJSON *sentence, *score;
+    int64_t line = 0;
+    cJSON_ArrayForEach(sentence, sentences)
+    {
+        if (!line) fputs("line", stdout);
+        if (!line) cJSON_ArrayForEach(score, sentence) printf("\t%s", score->string);
+        printf("%s%lld", line ? "" : "\n", (long long)line + 1);
+        cJSON_ArrayForEach(score, sentence) printf("\t%.4f", score->valuedouble);
+        putchar('\n');
+        line++;
     }
 }
 
@@ -206,18 +188,26 @@ static enum qkv_status score(struct texts *texts, const struct qkv_text_options 
                              struct qkv_error *error)
 {
     struct qkv_scorer scorer = {.options = *options};
-    struct sentences sentences = {.array = json && sentence_level ? cJSON_CreateArray() : NULL};
+    cJSON *sentences = sentence_level ? cJSON_CreateArray() : NULL;
     enum qkv_status status;
     bool found;
     while (!(status = read_line(texts, &found, error)) && found) {
         if ((status = qkv_scorer_add(&scorer, texts->translations[0], texts->list, texts->count, error)))
             break;
-        if (sentence_level) add_sentence(&sentences, &scorer, texts->references.number);
+        if (sentence_level) add_sentence(sentences, &scorer);
     }
     if (!status) text_notes_print(&texts->notes, &scorer, false);
-    if (!status) print_scores(&sentences, &scorer);
-    cJSON_Delete(sentences.array);
-    free(sentences.table.data);
+    if (!status && json) {
+        cJSON *object = cJSON_CreateObject();
+        scorer_json(&scorer, object);
+        if (sentence_level) cJSON_AddItemReferenceToObject(object, "sentences", sentences);
+        json_print(object);
+    } else if (!status && sentence_level) {
+        print_sentences(sentences);
+    } else if (!status) {
+        scorer_print(&scorer);
+    }
+    cJSON_Delete(sentences);
     qkv_scorer_release(&scorer);
     return status;
 }
