@@ -236,13 +236,11 @@ static bool allocate(struct edits *e, struct qkv_arena *arena)
     e->reference_errors = qkv_arena_allocate(arena, columns * sizeof *e->reference_errors);
     e->aligned = qkv_arena_allocate(arena, columns * sizeof *e->aligned);
     for (int k = 0; k < 2; k++) e->rows[k] = qkv_arena_allocate(arena, columns * sizeof *e->rows[k]);
-    if (!e->first || !e->end || !e->start || !e->hypothesis_errors || !e->reference_errors || !e->aligned ||
-        !e->rows[0] || !e->rows[1])
-        return false;
+    if (arena->failed) return false;
     size_t cells = (size_t)lay_out_rows(e);
     e->distance = qkv_arena_allocate(arena, cells * sizeof *e->distance);
     e->operation = qkv_arena_zeroed(arena, cells);
-    return e->distance && e->operation;
+    return !arena->failed;
 }
 
 /* The number of edits and shifts that turn a hypothesis into a reference; -1 when memory runs out. */
