@@ -2,6 +2,7 @@
 #include "init/init.h"
 
 #include "data/bpe.h"
+#include "data/tokenizer.h"
 
 /* Little data needs a small model and much dropout, else it is learned by heart. Words that occur once teach nothing: from
  * some ten thousand pairs on, byte-pair encoding cuts them into pieces that occur more often. */
@@ -45,8 +46,7 @@ static enum qkv_status tokenize_side(const struct init *init, int side, const st
         if (types && init->part[i] != QKV_PAIRS_TRAIN) continue;
         const char *line = qkv_pairs_text(&init->pairs, i, side);
         status = qkv_tokenize(&tokens, text, line, strlen(line), error);
-        for (int64_t t = 0; types && t < tokens.count && !status; t++)
-            if (qkv_types_add(types, tokens.token[t], 1) < 0) required(NULL);
+        if (types && !status && !qkv_tokens_count(&tokens, types, NULL)) required(NULL);
         if (length) length[i] = tokens.count;
     }
     qkv_tokens_release(&tokens);

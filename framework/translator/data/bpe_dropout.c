@@ -41,12 +41,9 @@ bool qkv_bpe_dropout_add(struct qkv_bpe_dropout *dropout, int64_t index, const c
     if (!QKV_RESERVE(dropout->start, dropout->start_capacity, index + 2) ||
         !QKV_RESERVE(dropout->word, dropout->word_capacity, begin + count))
         return false;
-    for (int64_t i = 0; i < count; i++)
-        if ((dropout->word[begin + i] = qkv_types_add(&dropout->words, dropout->tokens.token[i], 1)) < 0)
-            return false;
     dropout->start[index] = begin;
     dropout->start[index + 1] = begin + count;
-    return true;
+    return qkv_tokens_count(&dropout->tokens, &dropout->words, dropout->word + begin);
 }
 
 /* ---- symbols and the pieces that they become ---- */

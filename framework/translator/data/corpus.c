@@ -6,6 +6,7 @@
 #include "core/text.h"
 #include "data/bpe.h"
 #include "data/prepared.h"
+#include "data/tokenizer.h"
 #include "data/unicode.h"
 
 #include <zlib.h>
@@ -22,8 +23,7 @@ static bool add_sentence(struct qkv_corpus_side *side, int64_t index, const stru
         return false;
     side->start[index] = begin;
     side->start[index + 1] = begin + count;
-    for (int64_t i = 0; i < count; i++)
-        if ((side->ids[begin + i] = qkv_types_add(&side->types, tokens->token[i], 1)) < 0) return false;
+    if (!qkv_tokens_count(tokens, &side->types, side->ids + begin)) return false;
     if (options->keep_words) {
         if (!QKV_RESERVE(side->word, side->word_capacity, begin + count)) return false;
         for (int64_t i = 0; i < count; i++) side->word[begin + i] = (int32_t)tokens->word[i];
@@ -40,14 +40,6 @@ static bool add_sentence(struct qkv_corpus_side *side, int64_t index, const stru
     return !side->dropout || qkv_bpe_dropout_add(side->dropout, index, raw, size);
 }
 
-/* Counts the tokens of a sentence without storing it. */
-static bool count_tokens(struct qkv_types *types, const struct qkv_tokens *tokens)
-{
-    for (int64_t i = 0; i < tokens->count; i++)
-        if (qkv_types_add(types, tokens->token[i], 1) < 0) return false;
-    return true;
-}
-
 /* The type of a line end of running text, until the corpus is encoded. */
 enum { LINE_END = -1 };
 
@@ -59,8 +51,8 @@ static bool add_line(struct qkv_corpus *corpus, const struct qkv_tokens *tokens)
     int64_t used = corpus->count ? side->start[1] : 0, count = tokens->count;
     if (!QKV_RESERVE(side->ids, side->ids_capacity, used + count + 2)) return false;
     if (!used) side->ids[used++] = LINE_END;
-    for (int64_t i = 0; i < count; i++)
-        if ((side->ids[used++] = qkv_types_add(&side->types, tokens->token[i], 1)) < 0) return false;
+    if (!qkv_tokens_count(tokens, &side->types, side->ids + used)) return false;
+    used += count;
     side->ids[used++] = LINE_END;
     side->start[0] = 0;
     side->start[1] = used;
@@ -122,7 +114,7 @@ static bool add_pair(struct qkv_corpus *corpus, const struct qkv_parallel_text *
             return false;
         const char *raw = composed ? composed : text->raw[i];
         bool added = stores ? add_sentence(sides[i], index, tokens, raw, strlen(raw), options)
-                            : count_tokens(&sides[i]->types, tokens);
+                            : qkv_tokens_count(tokens, &sides[i]->types, NULL);
         free(composed);
         if (!added) return false;
     }

@@ -52,6 +52,10 @@ struct qkv_bare_token qkv_token_bare(const char *token);
 bool qkv_tokens_add(struct qkv_tokens *tokens, const char *before, int64_t first, int64_t end,
                     const char *after);
 
+/* Adds the tokens of a line to `types`, and stores their numbers there in `numbers` [count], unless that is NULL. False when there
+ * is no memory. */
+bool qkv_tokens_count(const struct qkv_tokens *tokens, struct qkv_types *types, int32_t *numbers);
+
 /* Adds the tokens of a level for points[first .. end-1], a token of level word that has the joiners `joins`; false when there
  * is no memory. */
 typedef bool qkv_add_word(struct qkv_tokens *tokens, const struct qkv_text_config *text, int64_t first,

@@ -1,5 +1,6 @@
 /* The tokens of a line, and the levels word and char; qkv/corpus.h has the rules. */
 #include "core/memory.h"
+#include "core/text.h"
 #include "data/tokenizer.h"
 #include "data/unicode.h"
 
@@ -44,6 +45,16 @@ bool qkv_tokens_add(struct qkv_tokens *tokens, const char *before, int64_t first
     text = append(qkv_utf8_encode(tokens->points + first, end - first, text), after);
     tokens->text_size = text + 1 - tokens->text;
     tokens->word[tokens->count++] = tokens->words;
+    return true;
+}
+
+bool qkv_tokens_count(const struct qkv_tokens *tokens, struct qkv_types *types, int32_t *numbers)
+{
+    for (int64_t i = 0; i < tokens->count; i++) {
+        int32_t type = qkv_types_add(types, tokens->token[i], 1);
+        if (type < 0) return false;
+        if (numbers) numbers[i] = type;
+    }
     return true;
 }
 
