@@ -11,13 +11,13 @@
 /* ---- the results, as tables of 80 columns for people and as JSON for programs ---- */
 
 /* One op, layer or model that was checked, and its rows in the report. */
-struct gradcheck_subject {
+struct subject {
     const char *kind, *name; /* "op", "softmax"; "config" or "run" with its path */
     int64_t first, end;      /* rows first .. end - 1 */
 };
 
 /* How much is printed of a subject: only failed rows, one line of the summary, or all rows. */
-enum gradcheck_detail { GRADCHECK_FAILURES, GRADCHECK_SUMMARY, GRADCHECK_ROWS };
+enum detail { DETAIL_FAILURES, DETAIL_SUMMARY, DETAIL_ROWS };
 
 /* ---- rows ---- */
 
@@ -50,7 +50,7 @@ static bool is_noise(const struct qkv_check_row *row)
 enum { NAME_WIDTH = 22, CHECKED_WIDTH = 6 };
 
 /* The width of the column of indices. */
-static int index_width(const struct qkv_check_report *report, const struct gradcheck_subject *subject)
+static int index_width(const struct qkv_check_report *report, const struct subject *subject)
 {
     int width = (int)strlen("worst at") + 1;
     for (int64_t i = subject->first; i < subject->end; i++) {
@@ -103,7 +103,7 @@ static size_t prefix_length(const char *name)
 }
 
 /* Prints the rows of a subject, each group of parameters below its common prefix. */
-static void print_rows(const struct qkv_check_report *report, const struct gradcheck_subject *subject,
+static void print_rows(const struct qkv_check_report *report, const struct subject *subject,
                        bool failures_only)
 {
     const char *above = "", *shown = "";
@@ -157,13 +157,7 @@ static struct totals total_of(const struct qkv_check_report *report, int64_t fir
     return totals;
 }
 
-/* Prints the column names of the summary. */
-static void gradcheck_print_head(void)
-{
-    printf("%-34s %8s %10s %12s\n", "", "checks", "gradients", "worst error");
-}
-
-static void print_summary(const struct gradcheck_subject *subject, struct totals totals)
+static void print_summary(const struct subject *subject, struct totals totals)
 {
     int width = 33 - (int)strlen(subject->kind) - (int)strlen(subject->name);
     say(stdout, "%s %s%*s %8lld %10lld ", subject->kind, subject->name, width > 0 ? width : 0, "",
@@ -179,18 +173,18 @@ static void print_summary(const struct gradcheck_subject *subject, struct totals
 }
 
 /* Prints the rows of a subject, or its line of the summary. Failed rows are printed at every level of detail. */
-static void gradcheck_print_subject(const struct qkv_check_report *report,
-                                    const struct gradcheck_subject *subject, enum gradcheck_detail detail)
+static void print_subject(const struct qkv_check_report *report, const struct subject *subject,
+                          enum detail detail)
 {
     struct totals totals = total_of(report, subject->first, subject->end);
-    if (detail == GRADCHECK_SUMMARY) print_summary(subject, totals);
-    if (detail == GRADCHECK_ROWS || totals.failures) print_rows(report, subject, detail != GRADCHECK_ROWS);
-    if (detail == GRADCHECK_ROWS || totals.failures) putchar('\n');
+    if (detail == DETAIL_SUMMARY) print_summary(subject, totals);
+    if (detail == DETAIL_ROWS || totals.failures) print_rows(report, subject, detail != DETAIL_ROWS);
+    if (detail == DETAIL_ROWS || totals.failures) putchar('\n');
 }
 
 /* Prints the last lines: the number of elements checked, the seconds, and whether the check has passed. */
-static void gradcheck_print_total(const struct qkv_check_report *report,
-                                  const struct qkv_check_options *options, double seconds)
+static void print_total(const struct qkv_check_report *report, const struct qkv_check_options *options,
+                        double seconds)
 {
     struct totals totals = total_of(report, 0, report->count);
     printf("%lld checks of %lld gradients in float64, tolerance %g, seed %llu, %.1f s\n",
@@ -211,18 +205,13 @@ static void gradcheck_print_total(const struct qkv_check_report *report,
 
 /* ---- JSON ---- */
 
-static void add_shape(cJSON *object, const struct qkv_check_row *row)
-{
-    cJSON *shape = cJSON_AddArrayToObject(object, "shape");
-    for (int i = 0; i < row->shape.rank; i++)
-        cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)row->shape.size[i]));
-}
-
 static cJSON *row_object(const struct qkv_check_row *row)
 {
     cJSON *object = cJSON_CreateObject();
     JSON_TEXTS(object, {"subject", row->subject}, {"tensor", row->tensor});
-    add_shape(object, row);
+    cJSON *shape = cJSON_AddArrayToObject(object, "shape");
+    for (int i = 0; i < row->shape.rank; i++)
+        cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)row->shape.size[i]));
     JSON_NUMBERS(object, {"elements", (double)row->elements}, {"checked", (double)row->checked},
                  {"held", (double)row->held}, {"below_noise", (double)row->below_noise});
     if (row->worst < 0)
@@ -237,7 +226,7 @@ static cJSON *row_object(const struct qkv_check_row *row)
     return object;
 }
 
-static cJSON *subject_object(const struct qkv_check_report *report, const struct gradcheck_subject *subject)
+static cJSON *subject_object(const struct qkv_check_report *report, const struct subject *subject)
 {
     struct totals totals = total_of(report, subject->first, subject->end);
     cJSON *object = cJSON_CreateObject();
@@ -251,9 +240,8 @@ static cJSON *subject_object(const struct qkv_check_report *report, const struct
 }
 
 /* Prints all results as one JSON object. */
-static void gradcheck_print_json(const struct qkv_check_report *report,
-                                 const struct gradcheck_subject *subjects, int count,
-                                 const struct qkv_check_options *options)
+static void print_report_json(const struct qkv_check_report *report, const struct subject *subjects,
+                              int count, const struct qkv_check_options *options)
 {
     struct totals totals = total_of(report, 0, report->count);
     cJSON *root = cJSON_CreateObject();
@@ -354,7 +342,7 @@ static cJSON *fault_object(const struct fault_row *row)
 
 /* Plants every fault into op `only` (QKV_OP_leaf: into every op), one at a time, and prints a table of the faults that the
  * check has caught or missed. Returns the exit code: 1 if it has missed one. */
-static int gradcheck_matrix(enum qkv_op_id only, const struct qkv_check_options *options, bool json)
+static int check_all_faults(enum qkv_op_id only, const struct qkv_check_options *options, bool json)
 {
     enum qkv_op_id first = only == QKV_OP_leaf ? QKV_OP_leaf + 1 : only,
                    last = only == QKV_OP_leaf ? QKV_OP_COUNT - 1 : only;
@@ -409,9 +397,9 @@ struct check_run {
     const struct request *request;
     struct qkv_check_report report;
     struct qkv_check_options options;
-    struct gradcheck_subject subject[MAX_SUBJECTS];
+    struct subject subject[MAX_SUBJECTS];
     int count;
-    enum gradcheck_detail detail;
+    enum detail detail;
     bool progress; /* stderr is a terminal */
 };
 
@@ -477,7 +465,7 @@ static struct qkv_check_options *prepare(struct check_run *run, const char *kind
                                          enum qkv_op_id op, int64_t default_sample)
 {
     const struct request *request = run->request;
-    run->subject[run->count] = (struct gradcheck_subject){kind, name, run->report.count, run->report.count};
+    run->subject[run->count] = (struct subject){kind, name, run->report.count, run->report.count};
     run->options.sample = request->sample >= 0 ? request->sample : default_sample;
     run->options.fault_op = request->fault_op != QKV_OP_leaf ? request->fault_op : op;
     return &run->options;
@@ -486,9 +474,9 @@ static struct qkv_check_options *prepare(struct check_run *run, const char *kind
 static int finish(struct check_run *run, enum qkv_status status, const struct qkv_error *error)
 {
     if (status) return print_error("%s", error->message);
-    struct gradcheck_subject *subject = &run->subject[run->count++];
+    struct subject *subject = &run->subject[run->count++];
     subject->end = run->report.count;
-    if (!run->request->json) gradcheck_print_subject(&run->report, subject, run->detail);
+    if (!run->request->json) print_subject(&run->report, subject, run->detail);
     return 0;
 }
 
@@ -583,7 +571,8 @@ static int run_all(struct check_run *run, int configs, char **paths)
     if (request->op) return run_op(run, qkv_op_find(request->op));
     if (request->layer) return run_layer(run, qkv_layer_find(request->layer));
     int code = 0;
-    if (request->all && run->detail == GRADCHECK_SUMMARY && !request->json) gradcheck_print_head();
+    if (request->all && run->detail == DETAIL_SUMMARY && !request->json)
+        printf("%-34s %8s %10s %12s\n", "", "checks", "gradients", "worst error");
     for (int op = QKV_OP_leaf + 1; request->all && !code && op < QKV_OP_COUNT; op++)
         code = run_op(run, (enum qkv_op_id)op);
     for (int layer = 0; request->all && !code && layer < QKV_LAYER_COUNT; layer++)
@@ -623,17 +612,17 @@ static int execute(const struct request *request, int configs, char **paths)
     };
     run.options.progress = show_progress;
     run.options.context = &run;
-    run.detail = request->quiet                      ? GRADCHECK_FAILURES
-                 : request->all && !request->verbose ? GRADCHECK_SUMMARY
-                                                     : GRADCHECK_ROWS;
+    run.detail = request->quiet                      ? DETAIL_FAILURES
+                 : request->all && !request->verbose ? DETAIL_SUMMARY
+                                                     : DETAIL_ROWS;
     if (request->every_fault) {
         run.options.sample = request->sample >= 0 ? request->sample : SAMPLE_WITH_FAULTS;
-        return gradcheck_matrix(request->op ? qkv_op_find(request->op) : QKV_OP_leaf, &run.options,
+        return check_all_faults(request->op ? qkv_op_find(request->op) : QKV_OP_leaf, &run.options,
                                 request->json);
     }
     int code = run_all(&run, configs, paths);
     if (!code && request->fault && !run.report.fault_calls) code = print_unused_fault(&run);
-    if (!code && request->json) gradcheck_print_json(&run.report, run.subject, run.count, &run.options);
+    if (!code && request->json) print_report_json(&run.report, run.subject, run.count, &run.options);
     if (!code && !request->json) {
         if (request->fault)
             printf("planted fault: %s, in the %s of %s\n", qkv_fault_name(request->fault),
@@ -641,7 +630,7 @@ static int execute(const struct request *request, int configs, char **paths)
                    request->all && request->fault_op == QKV_OP_leaf
                        ? "each op itself and of attention in the rest"
                        : qkv_op_name(run.options.fault_op));
-        gradcheck_print_total(&run.report, &run.options, qkv_clock_seconds() - start);
+        print_total(&run.report, &run.options, qkv_clock_seconds() - start);
     }
     if (!code && run.report.failures) code = QKV_FAILED;
     qkv_check_release(&run.report);

@@ -78,12 +78,6 @@ static int key_wait(void)
     return number;
 }
 
-/* Restores the previous handlers of the signals. */
-static void key_wait_end(void)
-{
-    for (int i = 0; i < SIGNALS; i++) sigaction(SIGNAL[i], &before[i], NULL);
-}
-
 /* ---- lines that libedit edits ---- */
 
 #ifdef QKV_LIBEDIT
@@ -299,7 +293,7 @@ enum line_event line_editor_read(char **line)
         fflush(stdout);
         event = read_plain(line);
     }
-    key_wait_end();
+    for (int i = 0; i < SIGNALS; i++) sigaction(SIGNAL[i], &before[i], NULL);
     return event;
 }
 

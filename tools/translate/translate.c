@@ -35,12 +35,6 @@ static void block_open(struct block *block, int64_t capacity)
     block->number = required(qkv_arena_zeros(arena, capacity, sizeof *block->number));
 }
 
-static void block_close(struct block *block)
-{
-    qkv_arena_release(&block->arena);
-    qkv_arena_release(&block->memory);
-}
-
 static void block_add(struct block *block, const struct input_line *line)
 {
     if (line->source.ids.length) {
@@ -503,7 +497,8 @@ static void close_translator(struct translator *t)
     qkv_translator_free(t->translator);
     qkv_aligner_free(t->aligner);
     qkv_workers_free(t->workers);
-    block_close(&t->block);
+    qkv_arena_release(&t->block.arena);
+    qkv_arena_release(&t->block.memory);
     qkv_arena_release(&t->typed.arena);
     unknown_replacer_close(&t->replacer);
     ensemble_close(&t->ensemble);

@@ -283,22 +283,17 @@ static void learn(struct learning *l, struct qkv_bpe *bpe, int64_t merges)
 
 /* ---- words ---- */
 
-/* The symbol of one character, which is added if it is new; -1 when there is no memory. */
-static int32_t add_character(struct qkv_types *symbols, const char *character, int size, bool last)
-{
-    char text[QKV_BPE_CHARACTER_SIZE];
-    return qkv_types_add(symbols, qkv_bpe_character_text(text, character, size, last), 0);
-}
-
 /* Cuts a word into characters and counts their pairs. */
 static bool add_word(struct learning *l, const char *text, int64_t frequency)
 {
     int64_t w = l->words, at = l->start[w];
     l->frequency[w] = frequency < 0 ? 0 : frequency > MAX_COUNT ? MAX_COUNT : frequency;
     for (const char *c = text; *c;) {
+        char symbol[QKV_BPE_CHARACTER_SIZE];
         int32_t point;
         int size = qkv_point(c, &point);
-        if ((l->symbol[at++] = add_character(&l->symbols, c, size, !c[size])) < 0) return false;
+        qkv_bpe_character_text(symbol, c, size, !c[size]);
+        if ((l->symbol[at++] = qkv_types_add(&l->symbols, symbol, 0)) < 0) return false;
         c += size;
     }
     l->length[w] = (int32_t)(at - l->start[w]);
