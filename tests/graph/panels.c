@@ -13,14 +13,19 @@ struct weights {
     const struct qkv_parameter *matrix, *bias;
 };
 
-static void weights_make(struct weights *weights, enum qkv_dtype dtype, int64_t rows, int64_t columns,
-                         int64_t outputs)
+static struct weights weights_of(enum qkv_dtype dtype, int64_t rows, int64_t columns, int64_t outputs)
 {
-    *weights = (struct weights){0};
-    weights->matrix = qkv_parameters_add(&weights->parameters, QKV_SHAPE(rows, columns), XAVIER, "matrix");
-    weights->bias = qkv_parameters_add(&weights->parameters, QKV_SHAPE(outputs), XAVIER, "bias");
-    cr_assert_eq(qkv_parameters_allocate(&weights->parameters, dtype, NULL), QKV_OK);
-    qkv_parameters_initialize(&weights->parameters, 3);
+    struct weights weights = {0};
+    weights.matrix = qkv_parameters_add(&weights.parameters, QKV_SHAPE(rows, columns), XAVIER, "matrix");
+    weights.bias = qkv_parameters_add(&weights.parameters, QKV_SHAPE(outputs), XAVIER, "bias");
+    cr_assert_eq(qkv_parameters_allocate(&weights.parameters, dtype, NULL), QKV_OK);
+    qkv_parameters_initialize(&weights.parameters, 3);
+    return weights;
+}
+
+static void release(struct weights *weights)
+{
+    qkv_parameters_release(&weights->parameters);
 }
 
 /* x matrix' + bias, of m rows; [m, outputs] numbers to be given back with free. */
@@ -33,11 +38,7 @@ static double *product(const struct weights *weights, struct qkv_panels *panels,
     qkv_graph_set_panels(graph, panels);
     qkv_graph_set_workers(graph, workers);
     int64_t k = weights->matrix->shape.size[transposed ? 1 : 0];
-    struct qkv_tensor *x = qkv_constant(graph, QKV_SHAPE(m, k));
-    double *numbers = malloc((size_t)(m * k) * sizeof *numbers);
-    for (int64_t i = 0; i < m * k; i++) numbers[i] = number(1, i);
-    qkv_tensor_write(x, numbers);
-    free(numbers);
+    struct qkv_tensor *x = fill(qkv_constant(graph, QKV_SHAPE(m, k)), 1);
     struct qkv_tensor *y = qkv_linear(graph, x, qkv_graph_parameter(graph, weights->matrix),
                                       qkv_graph_parameter(graph, weights->bias), transposed);
     expect_done(qkv_graph_check(graph, &error));
@@ -53,8 +54,7 @@ static bool is_exact(const struct weights *weights, struct qkv_panels *panels, s
 {
     double *expected RELEASED(free_memory) = product(weights, NULL, NULL, m, transposed),
                      *found RELEASED(free_memory) = product(weights, panels, workers, m, transposed);
-    bool same = !memcmp(found, expected, (size_t)(m * weights->bias->count) * sizeof *found);
-    return same;
+    return !memcmp(found, expected, (size_t)(m * weights->bias->count) * sizeof *found);
 }
 
 Test(panels, give_the_same_bits)
@@ -69,8 +69,8 @@ Test(panels, give_the_same_bits)
         enum qkv_dtype dtype = (at /= 2) % 2 ? QKV_FLOAT64 : QKV_FLOAT32;
         int64_t n = columns[(at /= 2) % COUNT(columns)], k = inner[(at /= COUNT(columns)) % COUNT(inner)];
         setenv("QKV_KERNELS", variants[at / COUNT(inner)], 1); /* one that this machine lacks gives another */
-        struct weights weights;
-        weights_make(&weights, dtype, transposed ? n : k, transposed ? k : n, n);
+        struct weights weights RELEASED(release) =
+            weights_of(dtype, transposed ? n : k, transposed ? k : n, n);
         struct qkv_panels *panels RELEASED(free_panels) = qkv_panels_new(&weights.parameters);
         cr_assert_not_null(panels);
         for (size_t r = 0; r < COUNT(rows); r++)
@@ -78,7 +78,6 @@ Test(panels, give_the_same_bits)
                 cr_expect(is_exact(&weights, panels, split ? workers : NULL, rows[r], transposed),
                           "%s%s, %d x %d x %d", variants[at / COUNT(inner)], transposed ? ", transposed" : "",
                           (int)rows[r], (int)n, (int)k);
-        qkv_parameters_release(&weights.parameters);
     }
 }
 
@@ -88,19 +87,16 @@ Test(panels, give_the_same_bits_with_blas)
     enum { OUTPUTS = 1029, INNER = 600, FEW = 60, MANY = 110 }; /* OpenBLAS multiplies many rows, qkv few */
     struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(3, NULL);
     setenv("QKV_KERNELS", "blas", 1);
-    struct weights weights;
-    weights_make(&weights, QKV_FLOAT32, INNER, OUTPUTS, OUTPUTS);
+    struct weights weights RELEASED(release) = weights_of(QKV_FLOAT32, INNER, OUTPUTS, OUTPUTS);
     struct qkv_panels *panels RELEASED(free_panels) = qkv_panels_new(&weights.parameters);
     cr_assert_not_null(panels);
     cr_expect(is_exact(&weights, panels, workers, FEW, false));
     cr_expect(is_exact(&weights, panels, workers, MANY, false));
-    qkv_parameters_release(&weights.parameters);
 }
 
 Test(panels, follow_what_is_written)
 {
-    struct weights weights;
-    weights_make(&weights, QKV_FLOAT32, 40, 50, 50);
+    struct weights weights RELEASED(release) = weights_of(QKV_FLOAT32, 40, 50, 50);
     struct qkv_panels *panels RELEASED(free_panels) = qkv_panels_new(&weights.parameters);
     double *before RELEASED(free_memory) = product(&weights, panels, NULL, 9, false);
     qkv_parameter_set(&weights.parameters, weights.matrix, 123, 4);
@@ -112,16 +108,13 @@ Test(panels, follow_what_is_written)
     ((float *)weights.parameters.values)[weights.matrix->offset + 7] = -2;
     weights.parameters.changes++;
     cr_expect(is_exact(&weights, panels, NULL, 9, false), "written and told");
-    qkv_parameters_release(&weights.parameters);
 }
 
 /* There is room for each matrix once: of one that is read both ways, the second is read where it stands. */
 Test(panels, do_without_room)
 {
-    struct weights weights;
-    weights_make(&weights, QKV_FLOAT32, 300, 300, 300);
+    struct weights weights RELEASED(release) = weights_of(QKV_FLOAT32, 300, 300, 300);
     struct qkv_panels *panels RELEASED(free_panels) = qkv_panels_new(&weights.parameters);
     for (int run = 0; run < 4; run++)
         cr_expect(is_exact(&weights, panels, NULL, 9, run % 2), "%s", run % 2 ? "transposed" : "as it is");
-    qkv_parameters_release(&weights.parameters);
 }

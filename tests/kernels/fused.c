@@ -16,51 +16,20 @@ struct composition_case {
     bool transposed;
     double smoothing, consistency, factor;
     bool one_sided;
-    struct qkv_segments queries, keys; /* of attention */
-    int64_t
-        window; /* of local attention, whose input 1 holds centers, fractions between 0.125 and 0.875; or 0 */
 };
 
 typedef struct qkv_tensor *builder(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                    const struct composition_case *test);
 
-/* The numbers of the result, followed by those of the gradients of all variables; size ends with
- * 0. */
-struct numbers {
-    double *all;
-    int64_t size[6];
-};
-
-static struct numbers compute(enum qkv_dtype dtype, bool gradients, const struct composition_case *test,
-                              builder *build)
+static struct computed compute(enum qkv_dtype dtype, bool gradients, const struct composition_case *test,
+                               builder *build)
 {
     struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(dtype);
     struct qkv_tensor *x[MAX_INPUTS] = {NULL};
-    int64_t largest = 0, total = 0;
     qkv_graph_set_gradients(graph, gradients);
-    for (int k = 0; k < MAX_INPUTS; k++) {
-        int64_t count = test->shape[k].rank ? qkv_shape_count(test->shape[k]) : 0;
-        double *values = malloc(((size_t)count + 1) * sizeof *values);
-        for (int64_t i = 0; i < count; i++) values[i] = number((uint32_t)k + 1, i);
-        if (count) qkv_tensor_write(x[k] = qkv_variable(graph, test->shape[k]), values);
-        free(values);
-        largest += count;
-    }
-    struct qkv_tensor *y = build(graph, x, test);
-    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", test->name, error.message);
-    qkv_forward(graph);
-    int64_t count = qkv_tensor_count(y);
-    struct numbers numbers = {calloc((size_t)(largest + 2 * count), sizeof(double)), {total = count}};
-    double *cotangent = numbers.all + largest + count;
-    for (int64_t i = 0; i < count; i++) cotangent[i] = number(9, i);
-    if (gradients) qkv_backward(graph, y, cotangent);
-    qkv_tensor_read(y, numbers.all);
-    for (int k = 0, part = 1; gradients && k < MAX_INPUTS; k++) {
-        if (!x[k]) continue;
-        qkv_tensor_read_gradient(x[k], numbers.all + total);
-        total += numbers.size[part++] = qkv_tensor_count(x[k]);
-    }
-    return numbers;
+    for (uint32_t k = 0; k < MAX_INPUTS; k++)
+        if (test->shape[k].rank) x[k] = fill(qkv_variable(graph, test->shape[k]), k + 1);
+    return compute_in(graph, build(graph, x, test), MAX_INPUTS, x, NULL, test->name);
 }
 
 /* Fails where the result, or the gradient of an input for a random cotangent, differs between the
@@ -71,20 +40,13 @@ static void expect_composition(const struct composition_case *test, builder *fus
     if (is_left_out(cases++)) return;
     for (int v = 0; v < VARIANT_COUNT; v++) {
         setenv("QKV_KERNELS", VARIANTS[v], 1);
-        struct numbers expected = compute(QKV_FLOAT64, true, test, composed);
+        struct computed expected RELEASED(computed_release) = compute(QKV_FLOAT64, true, test, composed);
         for (int mode = 0; mode < 4; mode++) {
             enum qkv_dtype dtype = mode % 2 ? QKV_FLOAT64 : QKV_FLOAT32;
-            struct numbers got = compute(dtype, mode < 2, test, fused);
-            int64_t at = 0;
-            for (int k = 0; got.size[k]; at += got.size[k++]) {
-                double difference = relative_difference(got.size[k], got.all + at, expected.all + at);
-                cr_expect(difference <= BOUND[dtype], "%s, %s, float%d: %s differs by %g, more than %g",
-                          test->name, VARIANTS[v], dtype == QKV_FLOAT32 ? 32 : 64,
-                          k ? "a gradient" : "the value", difference, BOUND[dtype]);
-            }
-            free(got.all);
+            struct computed got RELEASED(computed_release) = compute(dtype, mode < 2, test, fused);
+            expect_close(&got, &expected, BOUND[dtype],
+                         dtype == QKV_FLOAT32 ? format("%s, float32", test->name) : test->name);
         }
-        free(expected.all);
     }
     unsetenv("QKV_KERNELS");
 }
@@ -259,9 +221,8 @@ Test(fused, softmax_maxima_and_norms_follow_their_formulas)
         struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
         struct qkv_tensor *x[QKV_MAX_INPUTS] = {NULL};
         for (int k = 0; k < inputs; k++) {
-            x[k] = qkv_variable(graph, k ? QKV_SHAPE(width) : QKV_SHAPE(ROWS_HERE, width));
-            for (int64_t i = 0; i < ROWS_HERE * width; i++) values[k][i] = number((uint32_t)k, i);
-            qkv_tensor_write(x[k], values[k]);
+            x[k] = fill(qkv_variable(graph, k ? QKV_SHAPE(width) : QKV_SHAPE(ROWS_HERE, width)), (uint32_t)k);
+            qkv_tensor_read(x[k], values[k]);
         }
         struct qkv_tensor *y = qkv_node(graph, op, x, &(struct qkv_options){.epsilon = 1e-3});
         qkv_forward(graph);

@@ -24,18 +24,6 @@ static void make_case(struct op_case *test, int op, uint64_t i, int64_t largest,
              (unsigned long long)seed);
 }
 
-/* The value and all gradients, one after the other. */
-struct computed {
-    const struct op_case *test;
-    int64_t count[QKV_MAX_INPUTS + 1];
-    double *part[QKV_MAX_INPUTS + 1];
-};
-
-static void release(struct computed *outcome)
-{
-    for (int k = 0; k <= QKV_MAX_INPUTS; k++) free(outcome->part[k]);
-}
-
 struct built {
     struct qkv_graph *graph;
     struct qkv_tensor *input[QKV_MAX_INPUTS], *y; /* y: NULL if the op has refused */
@@ -80,24 +68,16 @@ static struct built build(const struct op_case *test, enum qkv_dtype dtype, bool
 static struct computed compute(const char *name, const struct op_case *test, enum qkv_dtype dtype,
                                bool between, bool share)
 {
-    struct computed outcome = {.test = test};
     struct built built = build(test, dtype, between, share);
-    qkv_forward(built.graph);
-    cr_assert_eq(qkv_graph_check(built.graph, &error), QKV_OK, "%s: %s", name, error.message);
-    int64_t count = outcome.count[0] = qkv_tensor_count(built.y);
-    double *cotangent = outcome.part[0] = malloc((size_t)count * sizeof(double));
-    for (int64_t i = 0; i < count; i++) cotangent[i] = number(9, i);
-    if (replaced.input == COTANGENT) cotangent[replaced.at] = replaced.value;
-    qkv_backward(built.graph, built.y, cotangent);
-    qkv_tensor_read(built.y, outcome.part[0]);
-    for (int k = 0; k < QKV_MAX_INPUTS; k++) {
-        if (!built.input[k] || test->constant >> k & 1) continue;
-        outcome.count[k + 1] = qkv_tensor_count(built.input[k]);
-        outcome.part[k + 1] = malloc((size_t)outcome.count[k + 1] * sizeof(double));
-        qkv_tensor_read_gradient(built.input[k], outcome.part[k + 1]);
+    double *cotangent RELEASED(free_memory) = NULL;
+    if (replaced.input == COTANGENT) {
+        cotangent = malloc((size_t)qkv_tensor_count(built.y) * sizeof *cotangent);
+        for (int64_t i = 0; i < qkv_tensor_count(built.y); i++) cotangent[i] = number(9, i);
+        cotangent[replaced.at] = replaced.value;
     }
+    struct computed computed = compute_in(built.graph, built.y, QKV_MAX_INPUTS, built.input, cotangent, name);
     qkv_graph_free(built.graph);
-    return outcome;
+    return computed;
 }
 
 /* float32 against float64. Instruction sets agree to the bit. */
@@ -111,11 +91,11 @@ static double min_size(const struct op_case *test, int k)
 }
 
 /* bound: of the difference, relative to the largest number of a tensor, or to least_size where that is less. */
-static void expect_close(const char *name, const char *what, const struct computed *a,
-                         const struct computed *b, double bound)
+static void expect_near(const char *name, const char *what, const struct op_case *test,
+                        const struct computed *a, const struct computed *b, double bound)
 {
     for (int k = 0; k <= QKV_MAX_INPUTS; k++) {
-        double difference = 0, size = min_size(a->test, k);
+        double difference = 0, size = min_size(test, k);
         bool finite = true;
         for (int64_t i = 0; i < a->count[k]; i++) {
             double x = a->part[k][i], y = b->part[k][i];
@@ -132,17 +112,17 @@ static void expect_close(const char *name, const char *what, const struct comput
 
 static void compare_variants(const char *name, const struct op_case *test)
 {
-    struct computed float64 RELEASED(release) = compute(name, test, QKV_FLOAT64, false, false),
-                            first RELEASED(release) = {NULL};
+    struct computed float64 RELEASED(computed_release) = compute(name, test, QKV_FLOAT64, false, false),
+                            first RELEASED(computed_release) = {{0}, {NULL}};
     for (int v = 0; v < VARIANT_COUNT; v++) {
         setenv("QKV_KERNELS", VARIANTS[v], 1);
         struct computed float32 = compute(name, test, QKV_FLOAT32, false, false);
-        expect_close(name, VARIANTS[v], &float32, &float64, FLOAT32_BOUND);
+        expect_near(name, VARIANTS[v], test, &float32, &float64, FLOAT32_BOUND);
         if (v == 0)
             first = float32;
         else {
-            expect_close(name, "two instruction sets", &float32, &first, 0);
-            release(&float32);
+            expect_near(name, "two instruction sets", test, &float32, &first, 0);
+            computed_release(&float32);
         }
     }
     unsetenv("QKV_KERNELS");
@@ -151,10 +131,11 @@ static void compare_variants(const char *name, const struct op_case *test)
 static void compare_shared_memory(const char *name, const struct op_case *test)
 {
     for (int dtype = 0; dtype < 2; dtype++) {
-        struct computed separate RELEASED(release) = compute(name, test, (enum qkv_dtype)dtype, true, false),
-                                 shared RELEASED(release) =
+        struct computed separate RELEASED(computed_release) =
+            compute(name, test, (enum qkv_dtype)dtype, true, false),
+                                 shared RELEASED(computed_release) =
                                      compute(name, test, (enum qkv_dtype)dtype, true, true);
-        expect_close(name, "shared memory", &shared, &separate, 0);
+        expect_near(name, "shared memory", test, &shared, &separate, 0);
     }
 }
 
@@ -207,10 +188,10 @@ static void compare_nan(const char *name, const struct op_case *test)
                               "%s, %s: with NaN as number %d of %d, number %d of %s %d is %g", name,
                               variants[v], (int)replaced.at, k, (int)i, part ? "the gradient of" : "result",
                               part - 1, nan.part[part][i]);
-            release(&other);
-            release(&nan);
+            computed_release(&other);
+            computed_release(&nan);
         }
-        release(&base);
+        computed_release(&base);
     }
     replaced.input = NOTHING;
     unsetenv("QKV_KERNELS");

@@ -80,14 +80,13 @@ static const struct path {
 
 enum { PATH_COUNT = sizeof PATHS / sizeof *PATHS };
 
-static struct qkv_tensor *filled(struct qkv_graph *graph, uint32_t family, int64_t rows, bool varied)
+/* Query, key and value of a graph. */
+static struct inputs inputs_of(struct qkv_graph *graph, const struct path *path, int64_t queries)
 {
-    struct qkv_shape shape = QKV_SHAPE(rows, WIDTH);
-    struct qkv_tensor *x = varied ? qkv_variable(graph, shape) : qkv_constant(graph, shape);
-    double values[KEYS * WIDTH];
-    for (int64_t i = 0; i < rows * WIDTH; i++) values[i] = number(family, i);
-    qkv_tensor_write(x, values);
-    return x;
+    return (struct inputs){.query = fill(qkv_variable(graph, QKV_SHAPE(queries, WIDTH)), 1),
+                           .key = fill(qkv_variable(graph, QKV_SHAPE(KEY_ROWS, WIDTH)), 2),
+                           .value = fill(qkv_variable(graph, QKV_SHAPE(KEY_ROWS, WIDTH)), 3),
+                           .attention = {.rule = path->rule, .queries = QUERIES, .keys = SHARED}};
 }
 
 static struct qkv_tensor *written(struct qkv_graph *graph, struct qkv_shape shape, const double *values)
@@ -97,62 +96,26 @@ static struct qkv_tensor *written(struct qkv_graph *graph, struct qkv_shape shap
     return x;
 }
 
-/* The result and the gradients of query, key and value. */
-struct result {
-    double y[QUERY_ROWS * WIDTH], query[QUERY_ROWS * WIDTH], key[KEY_ROWS * WIDTH], value[KEY_ROWS * WIDTH];
-};
-
-/* Runs the graph backward from y and stops the test if the graph has failed. */
-static struct result results_of(const char *name, struct qkv_graph *graph, struct qkv_tensor *y,
-                                struct qkv_tensor *const x[3])
+/* The result of a path, and the gradients of query, key and value before anything was done to them. */
+static struct computed results_of(struct qkv_graph *graph, const struct path *path,
+                                  struct qkv_tensor *const x[3], const struct inputs *inputs)
 {
-    struct result result = {{0}, {0}, {0}, {0}};
-    double cotangent[QUERY_ROWS * WIDTH];
-    for (int64_t i = 0; i < QUERY_ROWS * WIDTH; i++) cotangent[i] = number(9, i);
-    qkv_forward(graph);
-    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", name, error.message);
-    qkv_tensor_read(y, result.y);
-    if (qkv_tensor_gradient(y)) { /* else it decodes */
-        qkv_backward(graph, y, cotangent);
-        qkv_tensor_read_gradient(x[0], result.query);
-        qkv_tensor_read_gradient(x[1], result.key);
-        qkv_tensor_read_gradient(x[2], result.value);
-    }
-    qkv_graph_free(graph);
-    return result;
-}
-
-static void expect_equal(const char *name, enum qkv_dtype dtype, const struct result *a,
-                         const struct result *b)
-{
-    const struct {
-        const char *name;
-        int64_t count;
-        const double *a, *b;
-    } parts[] = {{"the result", QUERY_ROWS * WIDTH, a->y, b->y},
-                 {"the gradient of the query", QUERY_ROWS * WIDTH, a->query, b->query},
-                 {"the gradient of the key", KEY_ROWS * WIDTH, a->key, b->key},
-                 {"the gradient of the value", KEY_ROWS * WIDTH, a->value, b->value}};
-    for (int i = 0; i < 4; i++) {
-        double difference = relative_difference(parts[i].count, parts[i].a, parts[i].b);
-        cr_expect_lt(difference, BOUND[dtype], "%s: %s differs by %g", name, parts[i].name, difference);
-    }
+    return compute_in(graph, path->compute(graph, inputs), 3, x, NULL, path->name);
 }
 
 /* copied: every sentence gets copies of its keys, so that no two share any. decodes: as in beam search, hypotheses of one query
  * each read the same stored keys, and new rows are stored first. */
-static struct result with_shared_keys(const struct path *path, enum qkv_dtype dtype, bool copied,
-                                      bool decodes)
+static struct computed with_shared_keys(const struct path *path, enum qkv_dtype dtype, bool copied,
+                                        bool decodes)
 {
     static const int64_t starts[] = {0, 1, 2}, ones[] = {1, 1, 1};
     static const int32_t stored_rows[] = {6, 7};
-    struct qkv_graph *graph = qkv_graph_new(dtype);
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(dtype);
     qkv_graph_set_gradients(graph, !decodes);
-    struct qkv_tensor *const x[3] = {filled(graph, 1, decodes ? SENTENCES : QUERY_ROWS, true),
-                                     filled(graph, 2, KEY_ROWS, true), filled(graph, 3, KEY_ROWS, true)};
-    struct inputs inputs = {x[0], x[1], x[2], NULL, {.rule = path->rule, .queries = QUERIES, .keys = SHARED}};
+    struct inputs inputs = inputs_of(graph, path, decodes ? SENTENCES : QUERY_ROWS);
+    struct qkv_tensor *const x[3] = {inputs.query, inputs.key, inputs.value};
     if (decodes) {
-        struct qkv_tensor *rows = filled(graph, 4, 2, false);
+        struct qkv_tensor *rows = fill(qkv_constant(graph, QKV_SHAPE(2, WIDTH)), 4);
         inputs.key = qkv_store_rows(graph, x[1], rows, stored_rows);
         inputs.value = qkv_store_rows(graph, x[2], qkv_scale(graph, rows, -1), stored_rows);
         inputs.attention.queries = (struct qkv_segments){SENTENCES, starts, ones};
@@ -162,7 +125,7 @@ static struct result with_shared_keys(const struct path *path, enum qkv_dtype dt
         inputs.value = qkv_gather_rows(graph, inputs.value, COPIES, KEYS);
         inputs.attention.keys = OWN;
     }
-    return results_of(path->name, graph, path->compute(graph, &inputs), x);
+    return results_of(graph, path, x, &inputs);
 }
 
 Test(segments, sentences_may_share_keys)
@@ -172,9 +135,11 @@ Test(segments, sentences_may_share_keys)
         for (int dtype = 0; dtype < 2; dtype++)
             for (int i = 0; i < 2 * PATH_COUNT; i++) {
                 const struct path *path = &PATHS[i / 2];
-                struct result shared = with_shared_keys(path, (enum qkv_dtype)dtype, false, i % 2),
-                              copied = with_shared_keys(path, (enum qkv_dtype)dtype, true, i % 2);
-                expect_equal(path->name, (enum qkv_dtype)dtype, &shared, &copied);
+                struct computed shared RELEASED(computed_release) =
+                    with_shared_keys(path, (enum qkv_dtype)dtype, false, i % 2),
+                                       copied RELEASED(computed_release) =
+                                           with_shared_keys(path, (enum qkv_dtype)dtype, true, i % 2);
+                expect_close(&shared, &copied, BOUND[dtype], path->name);
             }
     }
     unsetenv("QKV_KERNELS");
@@ -204,16 +169,17 @@ Test(segments, a_count_of_zero_is_one_sentence_of_all_rows)
     static const int64_t zero = 0, query_rows = QUERY_ROWS, key_rows = KEY_ROWS;
     const struct qkv_segments all_queries = {1, &zero, &query_rows}, all_keys = {1, &zero, &key_rows};
     struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
-    struct qkv_tensor *x = filled(graph, 1, QUERY_ROWS, true), *key = filled(graph, 2, KEY_ROWS, true),
-                      *value = filled(graph, 3, KEY_ROWS, true), *table = filled(graph, 4, KEY_ROWS, false);
-    struct qkv_tensor *square = filled(graph, 5, WIDTH, true);
+    const struct inputs of_all = inputs_of(graph, &PATHS[0], QUERY_ROWS);
+    struct qkv_tensor *x = of_all.query, *table = fill(qkv_constant(graph, QKV_SHAPE(KEY_ROWS, WIDTH)), 4),
+                      *square = fill(qkv_variable(graph, QKV_SHAPE(WIDTH, WIDTH)), 5);
 #define EXPECT_SAME(op, none, all) expect_same_values(#op, graph, qkv_##op none, qkv_##op all)
     EXPECT_SAME(segment_softmax, (graph, x, NONE), (graph, x, all_queries));
     EXPECT_SAME(add_positions, (graph, x, table, NONE, NULL), (graph, x, table, all_queries, NULL));
     EXPECT_SAME(rotate, (graph, x, table, NONE, NULL), (graph, x, table, all_queries, NULL));
     EXPECT_SAME(rnn, (graph, x, square, NULL, NONE, false), (graph, x, square, NULL, all_queries, false));
     for (int i = 0; i < PATH_COUNT; i++) {
-        struct inputs inputs = {x, key, value, NULL, {.rule = PATHS[i].rule}};
+        struct inputs inputs = of_all;
+        inputs.attention = (struct qkv_attention){.rule = PATHS[i].rule};
         struct qkv_tensor *y = PATHS[i].compute(graph, &inputs);
         inputs.attention.queries = all_queries;
         inputs.attention.keys = all_keys;
@@ -235,12 +201,11 @@ static void write_mask(double *to, int64_t count, const double *binary, bool add
 
 enum removal { MASK_BINARY, MASK_ADDITIVE, KEYS_REMOVED };
 
-static struct result with_key_mask(const struct path *path, enum qkv_dtype dtype, enum removal removal)
+static struct computed with_key_mask(const struct path *path, enum qkv_dtype dtype, enum removal removal)
 {
-    struct qkv_graph *graph = qkv_graph_new(dtype);
-    struct qkv_tensor *const x[3] = {filled(graph, 1, QUERY_ROWS, true), filled(graph, 2, KEY_ROWS, true),
-                                     filled(graph, 3, KEY_ROWS, true)};
-    struct inputs inputs = {x[0], x[1], x[2], NULL, {.rule = path->rule, .queries = QUERIES, .keys = SHARED}};
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(dtype);
+    struct inputs inputs = inputs_of(graph, path, QUERY_ROWS);
+    struct qkv_tensor *const x[3] = {inputs.query, inputs.key, inputs.value};
     double mask[KEY_ROWS];
     if (removal == KEYS_REMOVED) {
         inputs.key = qkv_gather_rows(graph, x[1], VISIBLE, 4);
@@ -251,7 +216,7 @@ static struct result with_key_mask(const struct path *path, enum qkv_dtype dtype
         inputs.mask = written(graph, QKV_SHAPE(KEY_ROWS), mask);
         if (removal == MASK_ADDITIVE) inputs.attention.rule.mask_values = QKV_MASK_VALUES_ADDITIVE;
     }
-    return results_of(path->name, graph, path->compute(graph, &inputs), x);
+    return results_of(graph, path, x, &inputs);
 }
 
 Test(segments, a_key_mask_removes_keys_of_sentences_of_a_packed_batch)
@@ -260,13 +225,16 @@ Test(segments, a_key_mask_removes_keys_of_sentences_of_a_packed_batch)
         for (int i = 0; i < PATH_COUNT; i++) {
             const struct path *path = &PATHS[i];
             if (!path->masked) continue;
-            struct result binary = with_key_mask(path, (enum qkv_dtype)dtype, MASK_BINARY),
-                          additive = with_key_mask(path, (enum qkv_dtype)dtype, MASK_ADDITIVE);
-            cr_expect_eq(memcmp(&binary, &additive, sizeof binary), 0, "%s", path->name);
+            struct computed binary RELEASED(computed_release) =
+                with_key_mask(path, (enum qkv_dtype)dtype, MASK_BINARY),
+                                   additive RELEASED(computed_release) =
+                                       with_key_mask(path, (enum qkv_dtype)dtype, MASK_ADDITIVE);
+            expect_close(&binary, &additive, 0, path->name);
             /* Without the hidden keys, others have other positions, which matters for some rules. */
             if (path->rule.causal || path->rule.window) continue;
-            struct result removed = with_key_mask(path, (enum qkv_dtype)dtype, KEYS_REMOVED);
-            expect_equal(path->name, (enum qkv_dtype)dtype, &binary, &removed);
+            struct computed removed RELEASED(computed_release) =
+                with_key_mask(path, (enum qkv_dtype)dtype, KEYS_REMOVED);
+            expect_close(&binary, &removed, BOUND[dtype], path->name);
         }
 }
 
@@ -275,24 +243,23 @@ Test(segments, a_mask_of_queries_by_keys_has_the_same_bits_in_both_conventions)
     static const int64_t starts[] = {0, 3}, key_starts[] = {0, 4}, threes[] = {3, 3}, fours[] = {4, 4};
     static const double visible[12] = {1, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 0};
     for (int i = 0; i < PATH_COUNT && PATHS[i].masked; i++) {
-        struct result results[2];
+        struct computed results[2];
         for (int additive = 0; additive < 2; additive++) {
-            struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32);
-            struct qkv_tensor *const x[3] = {filled(graph, 1, QUERY_ROWS, true),
-                                             filled(graph, 2, KEY_ROWS, true),
-                                             filled(graph, 3, KEY_ROWS, true)};
+            struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
+            struct inputs inputs = inputs_of(graph, &PATHS[i], QUERY_ROWS);
             double mask[12];
             write_mask(mask, 12, visible, additive);
-            struct inputs inputs = {
-                x[0], x[1], x[2], written(graph, QKV_SHAPE(3, 4), mask), {.rule = PATHS[i].rule}};
+            inputs.mask = written(graph, QKV_SHAPE(3, 4), mask);
             inputs.attention.queries = (struct qkv_segments){2, starts, threes};
             inputs.attention.keys = (struct qkv_segments){2, key_starts, fours};
             inputs.attention.rule.mask_values = additive ? QKV_MASK_VALUES_ADDITIVE : QKV_MASK_VALUES_BINARY;
-            results[additive] = results_of(PATHS[i].name, graph, PATHS[i].compute(graph, &inputs), x);
+            results[additive] = results_of(
+                graph, &PATHS[i], (struct qkv_tensor *[]){inputs.query, inputs.key, inputs.value}, &inputs);
         }
-        cr_expect_eq(memcmp(&results[0], &results[1], sizeof results[0]), 0, "%s", PATHS[i].name);
+        expect_close(&results[0], &results[1], 0, PATHS[i].name);
         for (int j = 0; j < WIDTH; j++)
-            cr_expect_eq(results[0].y[WIDTH + j], 0.0, "%s: query 1 sees no key", PATHS[i].name);
+            cr_expect_eq(results[0].part[0][WIDTH + j], 0.0, "%s: query 1 sees no key", PATHS[i].name);
+        for (int k = 0; k < 2; k++) computed_release(&results[k]);
     }
 }
 
@@ -315,11 +282,8 @@ Test(segments, a_mask_with_other_values_makes_the_graph_fail)
             struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
             double mask[KEY_ROWS] = {0};
             mask[5] = cases[c].value;
-            struct inputs inputs = {filled(graph, 1, QUERY_ROWS, true),
-                                    filled(graph, 2, KEY_ROWS, true),
-                                    filled(graph, 3, KEY_ROWS, true),
-                                    written(graph, QKV_SHAPE(KEY_ROWS), mask),
-                                    {.rule = PATHS[i].rule, .queries = QUERIES, .keys = SHARED}};
+            struct inputs inputs = inputs_of(graph, &PATHS[i], QUERY_ROWS);
+            inputs.mask = written(graph, QKV_SHAPE(KEY_ROWS), mask);
             inputs.attention.rule.mask_values =
                 cases[c].additive ? QKV_MASK_VALUES_ADDITIVE : QKV_MASK_VALUES_BINARY;
             struct qkv_tensor *y = PATHS[i].compute(graph, &inputs);
