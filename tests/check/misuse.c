@@ -1,5 +1,5 @@
 /* The gradient check called wrongly, as by a program that is not finished: it refuses with a status and a sentence. */
-#include "support.h"
+#include "parameters.h"
 
 #include "framework/engine/check/check.h"
 
@@ -141,9 +141,8 @@ Test(misuse, a_graph_that_the_check_cannot_read_is_refused)
 Test(misuse, gradients_that_backward_adds_to_are_refused)
 {
     struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
-    const struct qkv_parameter *weight = qkv_parameters_add(
-        &parameters, QKV_SHAPE(3), (struct qkv_initial){QKV_INITIALIZER_NORMAL, 1}, "weight");
-    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT64, NULL), QKV_OK);
+    const struct qkv_parameter *weight =
+        last_parameter(&parameters, QKV_FLOAT64, QKV_SHAPE(3), NORMAL, "weight");
     double *gradients RELEASED(free_memory) = calloc((size_t)parameters.elements, sizeof *gradients);
     struct call call = {.graph = qkv_graph_new(QKV_FLOAT64)};
     qkv_graph_bind(call.graph, &parameters, gradients, true);

@@ -1,7 +1,7 @@
 /* The version, in the header and in the library; and that one header includes all. */
 #include "framework/engine/kernels/registry.h"
 
-#include "support.h"
+#include "parameters.h"
 
 Test(version, header_and_library_agree)
 {
@@ -45,8 +45,7 @@ Test(kernels, a_library_with_unknown_kernels_fails_with_a_sentence)
     struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
     struct qkv_optimizer optimizer;
     const struct qkv_optimizer_options options = qkv_optimizer_defaults(QKV_OPTIMIZER_ADAM);
-    qkv_parameters_add(&parameters, QKV_SHAPE(3), (struct qkv_initial){QKV_INITIALIZER_ZEROS, 1}, "x");
-    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error), QKV_OK);
+    last_parameter(&parameters, QKV_FLOAT32, QKV_SHAPE(3), ZEROS, "x");
     expect_refusal(qkv_optimizer_init(&optimizer, &options, &parameters, &error), sentence);
     unsetenv("QKV_KERNELS");
 }

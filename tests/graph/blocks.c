@@ -1,8 +1,7 @@
 /* Blocks of parameters: several in one graph, some of them frozen; and declarations and bindings that are refused. */
 #include "framework/engine/graph/internal.h"
 #include "one_graph.h"
-
-static const struct qkv_initial ONES = {QKV_INITIALIZER_ONES, 1};
+#include "parameters.h"
 
 TestSuite(blocks, .init = make_graph, .fini = end_graph);
 
@@ -17,20 +16,24 @@ struct block {
     double gradients[BLOCK];
 };
 
-static void make_block(struct block *block, const char *name)
+static struct block block_of(const char *name)
 {
-    *block = (struct block){0};
-    block->vector = qkv_parameters_add(&block->parameters, QKV_SHAPE(2), ONES, "%s", name);
-    cr_assert_eq(qkv_parameters_allocate(&block->parameters, QKV_FLOAT64, NULL), QKV_OK);
-    qkv_parameters_initialize(&block->parameters, 1);
-    for (int i = 0; i < BLOCK; i++) block->gradients[i] = 9;
+    struct block block = {0};
+    block.vector = last_parameter(&block.parameters, QKV_FLOAT64, QKV_SHAPE(2), ONES, name);
+    for (int i = 0; i < BLOCK; i++) block.gradients[i] = 9;
+    return block;
 }
+
+static void release(struct block *block)
+{
+    qkv_parameters_release(&block->parameters);
+}
+
+#define MADE_BLOCK(name) name RELEASED(release) = block_of(#name)
 
 Test(blocks, frozen_and_trained_parameters_are_two_blocks_of_a_graph)
 {
-    struct block frozen, trained;
-    make_block(&frozen, "frozen");
-    make_block(&trained, "trained");
+    struct block MADE_BLOCK(frozen), MADE_BLOCK(trained);
     qkv_parameter_set(&frozen.parameters, frozen.vector, 0, 5);
     for (int round = 0; round < 2; round++) { /* bindings survive a reset, also when they are made again */
         qkv_graph_bind(graph, &frozen.parameters, NULL, false);
@@ -56,15 +59,11 @@ Test(blocks, frozen_and_trained_parameters_are_two_blocks_of_a_graph)
     run_graph(b);
     expect_no_graph_error(graph);
     cr_expect_eq(trained.gradients[0], 1);
-    qkv_parameters_release(&frozen.parameters);
-    qkv_parameters_release(&trained.parameters);
 }
 
 Test(blocks, the_first_binding_after_a_reset_replaces_all)
 {
-    struct block first, second;
-    make_block(&first, "first");
-    make_block(&second, "second");
+    struct block MADE_BLOCK(first), MADE_BLOCK(second);
     qkv_graph_bind(graph, &first.parameters, first.gradients, false);
     qkv_graph_reset(graph);
     qkv_graph_bind(graph, &second.parameters, second.gradients, false);
@@ -73,30 +72,24 @@ Test(blocks, the_first_binding_after_a_reset_replaces_all)
     expect_no_graph_error(graph);
     cr_expect_eq(first.gradients[0], 9, "a block that is no longer bound is not written");
     cr_expect_eq(second.gradients[0], 1);
-    cr_expect_null(qkv_graph_parameter(graph, first.vector));
-    expect_graph_error(graph, "first does not belong to the parameters that are bound to the graph: call "
-                              "qkv_graph_bind with the block that declares it");
-    qkv_parameters_release(&first.parameters);
-    qkv_parameters_release(&second.parameters);
+    expect_no_node(qkv_graph_parameter(graph, first.vector),
+                   "first does not belong to the parameters that are bound to the graph: call "
+                   "qkv_graph_bind with the block that declares it");
 }
 
 Test(blocks, bindings_that_cannot_be_are_refused)
 {
-    struct block a, others[QKV_MAX_BLOCKS];
+    struct block MADE_BLOCK(a), others[QKV_MAX_BLOCKS];
     struct qkv_parameters unallocated RELEASED(qkv_parameters_release) = {0},
                                       single RELEASED(qkv_parameters_release) = {0};
-    make_block(&a, "a");
     const struct qkv_parameter *early = qkv_parameters_add(&unallocated, QKV_SHAPE(2), ONES, "early");
     qkv_graph_bind(graph, &unallocated, NULL, false);
-    cr_expect_null(qkv_graph_parameter(graph, early));
-    expect_graph_error(graph, "the parameters are not allocated");
+    expect_no_node(qkv_graph_parameter(graph, early), "the parameters are not allocated");
     qkv_graph_bind(graph, NULL, NULL, false);
     expect_graph_error(graph, "the parameters are not allocated");
-    cr_expect_null(qkv_graph_parameter(graph, a.vector));
-    expect_graph_error(graph, "a does not belong to the parameters");
+    expect_no_node(qkv_graph_parameter(graph, a.vector), "a does not belong to the parameters");
 
-    qkv_parameters_add(&single, QKV_SHAPE(2), ONES, "single");
-    cr_assert_eq(qkv_parameters_allocate(&single, QKV_FLOAT32, NULL), QKV_OK);
+    last_parameter(&single, QKV_FLOAT32, QKV_SHAPE(2), ONES, "single");
     qkv_graph_bind(graph, &single, NULL, false);
     expect_graph_error(graph, "different precisions");
 
@@ -109,14 +102,13 @@ Test(blocks, bindings_that_cannot_be_are_refused)
 
     qkv_graph_bind(graph, &a.parameters, NULL, false);
     for (int i = 0; i < QKV_MAX_BLOCKS; i++) {
-        make_block(&others[i], "other");
+        others[i] = block_of("other");
         qkv_graph_bind(graph, &others[i].parameters, NULL, false);
     }
     expect_graph_error(graph, "more than 8 blocks");
-    for (int i = 0; i < QKV_MAX_BLOCKS; i++) qkv_parameters_release(&others[i].parameters);
+    for (int i = 0; i < QKV_MAX_BLOCKS; i++) release(&others[i]);
     cr_expect_null(qkv_panels_new(&unallocated));
     cr_expect_null(qkv_gradient_pair_new(&unallocated));
-    qkv_parameters_release(&a.parameters);
 }
 
 /* Copies of matrices and pairs are those of one block; a parameter of another block has the same index. */
@@ -124,12 +116,8 @@ Test(blocks, panels_and_pairs_keep_blocks_apart)
 {
     struct qkv_parameters small RELEASED(qkv_parameters_release) = {0},
                                 large RELEASED(qkv_parameters_release) = {0};
-    const struct qkv_parameter *a = qkv_parameters_add(&small, QKV_SHAPE(2, 2), ONES, "a"),
-                               *b = qkv_parameters_add(&large, QKV_SHAPE(64, 64), ONES, "b");
-    cr_assert_eq(qkv_parameters_allocate(&small, QKV_FLOAT64, NULL), QKV_OK);
-    cr_assert_eq(qkv_parameters_allocate(&large, QKV_FLOAT64, NULL), QKV_OK);
-    qkv_parameters_initialize(&small, 1);
-    qkv_parameters_initialize(&large, 1);
+    const struct qkv_parameter *a = last_parameter(&small, QKV_FLOAT64, QKV_SHAPE(2, 2), ONES, "a"),
+                               *b = last_parameter(&large, QKV_FLOAT64, QKV_SHAPE(64, 64), ONES, "b");
     struct qkv_panels *panels RELEASED(free_panels) = qkv_panels_new(&small);
     struct qkv_gradient_pair *pair RELEASED(free_gradient_pair) = qkv_gradient_pair_new(&small);
     double *gradients RELEASED(free_memory) = calloc((size_t)large.elements, sizeof *gradients),
@@ -156,8 +144,7 @@ Test(blocks, a_pair_that_is_not_reset_writes_to_no_memory_that_is_gone)
     static int32_t labels[ROWS];
     struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
     const struct qkv_parameter *a = qkv_parameters_add(&parameters, QKV_SHAPE(8, 8), ONES, "a"),
-                               *b = qkv_parameters_add(&parameters, QKV_SHAPE(8, 64), ONES, "b");
-    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL), QKV_OK);
+                               *b = last_parameter(&parameters, QKV_FLOAT32, QKV_SHAPE(8, 64), ONES, "b");
     float *gradients RELEASED(free_memory) = calloc((size_t)parameters.elements, sizeof *gradients);
     struct qkv_gradient_pair *pair RELEASED(free_gradient_pair) = qkv_gradient_pair_new(&parameters);
     struct qkv_graph *graphs[2] = {qkv_graph_new(QKV_FLOAT32), qkv_graph_new(QKV_FLOAT32)};
@@ -254,9 +241,7 @@ Test(blocks, parameters_that_cannot_be_are_refused_when_they_are_declared)
 
 Test(blocks, parameters_are_declared_once_allocated_once_and_read_within_bounds)
 {
-    struct block block, other;
-    make_block(&block, "a");
-    make_block(&other, "b");
+    struct block MADE_BLOCK(block), MADE_BLOCK(other);
     expect_refusal(qkv_parameters_allocate(&block.parameters, QKV_FLOAT64, &error),
                    "the parameters are allocated already");
     for (int i = -1; i < 4; i += 3) {
@@ -270,8 +255,6 @@ Test(blocks, parameters_are_declared_once_allocated_once_and_read_within_bounds)
     expect_graph_error(graph, "late: parameters are declared before qkv_parameters_allocate");
     struct qkv_parameters empty RELEASED(qkv_parameters_release) = {0};
     cr_expect_eq(qkv_parameters_allocate(&empty, (enum qkv_dtype)7, &error), QKV_INVALID);
-    qkv_parameters_release(&block.parameters);
-    qkv_parameters_release(&other.parameters);
 }
 
 /* ---- parameters that change between forward and backward ---- */
@@ -289,11 +272,10 @@ static struct qkv_tensor *squares_of(const struct block *block)
 Test(blocks, a_loop_that_forgets_to_reset_or_rewind_is_refused)
 {
     for (int remedy = 0; remedy < 3; remedy++) { /* neither, rewind, reset */
-        struct block block;
-        struct qkv_optimizer optimizer = {0};
+        struct block MADE_BLOCK(block);
+        struct qkv_optimizer optimizer RELEASED(qkv_optimizer_release) = {0};
         void *blocks[] = {block.gradients};
         const struct qkv_optimizer_options settings = {.optimizer = QKV_OPTIMIZER_SGD};
-        make_block(&block, "a");
         memset(block.gradients, 0, sizeof block.gradients);
         expect_done(qkv_optimizer_init(&optimizer, &settings, &block.parameters, &error));
         qkv_graph_bind(graph, &block.parameters, block.gradients, false);
@@ -310,17 +292,12 @@ Test(blocks, a_loop_that_forgets_to_reset_or_rewind_is_refused)
         double expected = remedy == 0 ? 0.5 : 0.125; /* each update halves it: w -= 0.25 * 2 w */
         cr_expect_eq(qkv_parameter_get(&block.parameters, block.vector, 0), expected, "remedy %d", remedy);
         qkv_graph_reset(graph);
-        qkv_optimizer_release(&optimizer);
-        qkv_parameters_release(&block.parameters);
     }
 }
 
 Test(blocks, only_changes_after_the_forward_that_read_a_block_are_refused)
 {
-    struct block trained, frozen, unused;
-    make_block(&trained, "trained");
-    make_block(&frozen, "frozen");
-    make_block(&unused, "unused");
+    struct block MADE_BLOCK(trained), MADE_BLOCK(frozen), MADE_BLOCK(unused);
     qkv_graph_bind(graph, &trained.parameters, trained.gradients, true);
     qkv_graph_bind(graph, &frozen.parameters, NULL, false);
     qkv_graph_bind(graph, &unused.parameters, unused.gradients, false);
@@ -349,17 +326,13 @@ Test(blocks, only_changes_after_the_forward_that_read_a_block_are_refused)
     qkv_parameter_set(&trained.parameters, trained.vector, 0, 5);
     run_graph(qkv_scale(graph, y, 2));
     expect_graph_error(graph, CHANGED);
-    qkv_parameters_release(&trained.parameters);
-    qkv_parameters_release(&frozen.parameters);
-    qkv_parameters_release(&unused.parameters);
 }
 
 /* ---- parts without gradient ---- */
 
 Test(blocks, a_part_without_gradients_stops_them_and_parameters_do_not_keep_old_ones)
 {
-    struct block block;
-    make_block(&block, "a");
+    struct block MADE_BLOCK(block);
     qkv_graph_bind(graph, &block.parameters, block.gradients, false);
     struct qkv_tensor *x = variable_of(2, (double[]){3, 4});
     qkv_graph_set_gradients(graph, false);
@@ -376,5 +349,4 @@ Test(blocks, a_part_without_gradients_stops_them_and_parameters_do_not_keep_old_
     struct qkv_tensor *z = qkv_multiply(graph, x, qkv_graph_parameter(graph, block.vector));
     run_graph(z);
     cr_expect_eq(block.gradients[0], 3, "a parameter that was first used there is trained elsewhere");
-    qkv_parameters_release(&block.parameters);
 }

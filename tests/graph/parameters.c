@@ -1,7 +1,5 @@
 /* Parameters: one flat block, initial values, and their gradients in a graph. */
-#include "support.h"
-
-static const struct qkv_initial NORMAL = {QKV_INITIALIZER_NORMAL, 1};
+#include "parameters.h"
 
 /* Three parameters of sizes that leave gaps. */
 struct three {
@@ -16,8 +14,13 @@ static struct three make_three(enum qkv_dtype dtype)
     t.b = qkv_parameters_add(&t.parameters, QKV_SHAPE(5), NORMAL, "layer.%d.bias", 1);
     t.c = qkv_parameters_add(&t.parameters, QKV_SHAPE(4, 8), NORMAL, "table");
     cr_assert(t.a && t.b && t.c);
-    cr_assert_eq(qkv_parameters_allocate(&t.parameters, dtype, NULL), QKV_OK);
+    expect_done(qkv_parameters_allocate(&t.parameters, dtype, &error));
     return t;
+}
+
+static void release(struct three *t)
+{
+    qkv_parameters_release(&t->parameters);
 }
 
 static double element(const struct three *t, const void *block, int64_t i)
@@ -70,10 +73,8 @@ enum { ROWS = 150, COLUMNS = 250, NUMBERS = ROWS * COLUMNS };
 static void expect_draws(enum qkv_initializer kind, double gain, double variance, double kurtosis, double max)
 {
     struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
-    const struct qkv_parameter *p =
-        qkv_parameters_add(&parameters, QKV_SHAPE(ROWS, COLUMNS), (struct qkv_initial){kind, gain}, "p");
-    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT64, NULL), QKV_OK);
-    qkv_parameters_initialize(&parameters, 3);
+    const struct qkv_parameter *p = last_parameter(&parameters, QKV_FLOAT64, QKV_SHAPE(ROWS, COLUMNS),
+                                                   (struct qkv_initial){kind, gain}, "p");
     double sum = 0, squares = 0, largest = 0;
     for (int64_t i = 0; i < NUMBERS; i++) {
         double x = qkv_parameter_get(&parameters, p, i);
@@ -117,26 +118,24 @@ Test(parameters, zeros_and_ones)
 
 Test(parameters, both_precisions_start_the_same_but_for_rounding)
 {
-    struct three single = make_three(QKV_FLOAT32), full = make_three(QKV_FLOAT64);
+    struct three single RELEASED(release) = make_three(QKV_FLOAT32),
+                        full RELEASED(release) = make_three(QKV_FLOAT64);
     qkv_parameters_initialize(&single.parameters, 8);
     qkv_parameters_initialize(&full.parameters, 8);
     for (int64_t i = 0; i < full.parameters.elements; i++)
         cr_expect_eq(((float *)single.parameters.values)[i], (float)((double *)full.parameters.values)[i]);
-    qkv_parameters_release(&single.parameters);
-    qkv_parameters_release(&full.parameters);
 }
 
 Test(parameters, values_follow_from_seed_and_index_alone)
 {
-    struct three t = make_three(QKV_FLOAT64);
+    struct three t RELEASED(release) = make_three(QKV_FLOAT64);
     qkv_parameters_initialize(&t.parameters, 8);
     /* Another shape in front and another name: the second parameter draws from the same family. */
     struct qkv_parameters other RELEASED(qkv_parameters_release) = {0};
     qkv_parameters_add(&other, QKV_SHAPE(77), NORMAL, "x");
     const struct qkv_parameter *second = qkv_parameters_add(&other, QKV_SHAPE(5), NORMAL, "y");
     const struct qkv_parameter *third = qkv_parameters_add(&other, QKV_SHAPE(5), NORMAL, "z");
-    cr_assert_eq(qkv_parameters_allocate(&other, QKV_FLOAT64, NULL), QKV_OK);
-    qkv_parameters_initialize(&other, 8);
+    make_parameters(&other, QKV_FLOAT64, 8);
     for (int64_t i = 0; i < 5; i++) {
         double drawn = qkv_parameter_get(&other, second, i);
         cr_expect_eq(drawn, qkv_parameter_get(&t.parameters, t.b, i));
@@ -145,7 +144,6 @@ Test(parameters, values_follow_from_seed_and_index_alone)
     qkv_parameters_initialize(&other, 9);
     cr_expect_neq(qkv_parameter_get(&other, second, 0), qkv_parameter_get(&t.parameters, t.b, 0),
                   "another seed");
-    qkv_parameters_release(&t.parameters);
 }
 
 /* ---- in a graph ---- */
@@ -168,7 +166,7 @@ static void bind(struct bound *b, bool accumulate)
 static void unbind(struct bound *b)
 {
     qkv_graph_free(b->graph);
-    qkv_parameters_release(&b->three.parameters);
+    release(&b->three);
 }
 
 static void expect_slice(const struct bound *b, const struct qkv_parameter *p, double expected)
@@ -185,17 +183,15 @@ static void expect_slice(const struct bound *b, const struct qkv_parameter *p, d
 
 Test(parameters, a_gradient_needs_the_name_of_a_parameter)
 {
-    struct bound b;
+    struct bound b RELEASED(unbind);
     bind(&b, false);
-    cr_expect_eq(qkv_parameters_read_gradient(&b.three.parameters, b.gradients, "nobody", NULL, &error),
-                 QKV_INVALID);
-    cr_expect_str_eq(error.message, "nobody: there is no parameter of this name");
-    unbind(&b);
+    expect_refusal(qkv_parameters_read_gradient(&b.three.parameters, b.gradients, "nobody", NULL, &error),
+                   "nobody: there is no parameter of this name");
 }
 
 Test(parameters, a_parameter_is_one_tensor_over_the_block)
 {
-    struct bound b;
+    struct bound b RELEASED(unbind);
     bind(&b, false);
     struct qkv_tensor *a = qkv_graph_parameter(b.graph, b.three.a);
     cr_expect_eq(qkv_graph_parameter(b.graph, b.three.a), a);
@@ -212,12 +208,11 @@ Test(parameters, a_parameter_is_one_tensor_over_the_block)
     qkv_graph_reset(b.graph);
     cr_expect_null(qkv_tensor_gradient(qkv_graph_parameter(b.graph, b.three.a)),
                    "without a block: constants");
-    unbind(&b);
 }
 
 Test(parameters, gradients_are_set_and_unused_ones_are_zero)
 {
-    struct bound b;
+    struct bound b RELEASED(unbind);
     bind(&b, false);
     struct qkv_tensor *y = qkv_scale(b.graph, qkv_graph_parameter(b.graph, b.three.a), 3);
     qkv_graph_parameter(b.graph, b.three.b); /* a tensor that nothing is made of */
@@ -228,12 +223,11 @@ Test(parameters, gradients_are_set_and_unused_ones_are_zero)
         expect_slice(&b, b.three.b, 0);
         expect_slice(&b, b.three.c, 0);
     }
-    unbind(&b);
 }
 
 Test(parameters, gradients_are_added_where_they_accumulate)
 {
-    struct bound b;
+    struct bound b RELEASED(unbind);
     bind(&b, true);
     struct qkv_tensor *a = qkv_graph_parameter(b.graph, b.three.a),
                       *y = qkv_add(b.graph, qkv_scale(b.graph, a, 3), a);
@@ -247,5 +241,4 @@ Test(parameters, gradients_are_added_where_they_accumulate)
     expect_slice(&b, b.three.c, 1000);
     qkv_backward(b.graph, a, NULL); /* the parameter itself */
     expect_slice(&b, b.three.a, 1009);
-    unbind(&b);
 }

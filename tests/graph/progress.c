@@ -1,5 +1,5 @@
 /* Which gradients backward says are complete while it goes on: those that are sent to another process meanwhile. */
-#include "support.h"
+#include "parameters.h"
 
 #include "framework/engine/graph/graph.h"
 
@@ -33,11 +33,9 @@ Test(progress, gradients_are_complete_one_after_the_other_and_change_no_more)
     const struct qkv_parameter *weight[LAYERS];
     struct seen seen = {0};
     for (int i = 0; i < LAYERS; i++)
-        weight[i] = qkv_parameters_add(&parameters, QKV_SHAPE(WIDTH, WIDTH),
-                                       (struct qkv_initial){QKV_INITIALIZER_NORMAL, 1}, "weight%d", i);
-    expect_done(qkv_parameters_allocate(&parameters, QKV_FLOAT32, &error));
+        weight[i] = qkv_parameters_add(&parameters, QKV_SHAPE(WIDTH, WIDTH), NORMAL, "weight%d", i);
+    make_parameters(&parameters, QKV_FLOAT32, 3);
     cr_assert_leq((size_t)parameters.elements, sizeof block / sizeof *block);
-    qkv_parameters_initialize(&parameters, 3);
     struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
     qkv_graph_set_progress(graph, (struct qkv_progress){&parameters, flags});
     qkv_graph_bind(graph, &parameters, block, false);

@@ -1,5 +1,6 @@
 /* Products in bfloat16 and in int8 against their definition, to the bit, with every variant of the kernels. */
 #include "numbers.h"
+#include "parameters.h"
 
 #include "framework/engine/core/system.h"
 #include "framework/engine/graph/internal.h"
@@ -144,12 +145,11 @@ static float random_number(uint32_t *state)
 /* Row 1 of x is 0. */
 static void layer_init(struct layer *layer)
 {
-    const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
     uint32_t state = (uint32_t)(layer->m * 31 + layer->n * 7 + layer->k);
     struct qkv_shape shape =
         layer->is_transposed ? QKV_SHAPE(layer->n, layer->k) : QKV_SHAPE(layer->k, layer->n);
-    layer->weight = qkv_parameters_add(&layer->parameters, shape, zeros, "weight");
-    layer->bias = qkv_parameters_add(&layer->parameters, QKV_SHAPE(layer->n), zeros, "bias");
+    layer->weight = qkv_parameters_add(&layer->parameters, shape, ZEROS, "weight");
+    layer->bias = qkv_parameters_add(&layer->parameters, QKV_SHAPE(layer->n), ZEROS, "bias");
     if (layer->is_transposed && layer->precision == QKV_PRECISION_INT8)
         qkv_parameters_mark_table(&layer->parameters, layer->weight);
     cr_assert_eq(qkv_parameters_allocate(&layer->parameters, QKV_FLOAT32, NULL), QKV_OK);
@@ -200,6 +200,14 @@ static void check_forward(const struct layer *layer, struct qkv_panels *panels, 
     struct qkv_tensor *y = build(graph, layer, NULL, NULL);
     qkv_forward(graph);
     expect_none(wrong_outputs(layer, qkv_tensor_value(y)), layer, "outputs");
+}
+
+static void check_forward_of_variants(const struct layer *layer)
+{
+    for (int v = 0; v < VARIANT_COUNT; v++) {
+        setenv("QKV_KERNELS", VARIANTS[v], 1);
+        check_forward(layer, NULL, NULL);
+    }
 }
 
 static void check_backward(const struct layer *layer)
@@ -266,16 +274,13 @@ static void expect_extremes(int range_of_sizes)
         int64_t size[3];
         for (int axis = 0; axis < 3; axis++)
             size[axis] = 1 + (int64_t)(fabsf(random_number(&state)) * (float)range_of_sizes);
-        struct layer layer = {QKV_PRECISION_BFLOAT16, size[0], size[1], size[2], i % 2 != 0, false};
+        struct layer layer RELEASED(layer_release) = {QKV_PRECISION_BFLOAT16, size[0], size[1], size[2],
+                                                      i % 2 != 0};
         layer_init(&layer);
         for (int64_t at = 0; at < layer.m * layer.k; at++) layer.x[at] = extreme_number(&state);
         for (int64_t at = 0; at < layer.weight->count; at++)
             qkv_parameter_set(&layer.parameters, layer.weight, at, (double)extreme_number(&state));
-        for (int v = 0; v < VARIANT_COUNT; v++) {
-            setenv("QKV_KERNELS", VARIANTS[v], 1);
-            check_forward(&layer, NULL, NULL);
-        }
-        layer_release(&layer);
+        check_forward_of_variants(&layer);
     }
 }
 
@@ -288,10 +293,7 @@ static void expect_rounding_before_flushing(void)
     memcpy(layer.x, x, sizeof x);
     for (int i = 0; i < 3; i++) qkv_parameter_set(&layer.parameters, layer.weight, i, (double)w[i]);
     cr_expect(bfloat16_product(3, x, 1, w, 1, 0) <= 0);
-    for (int v = 0; v < VARIANT_COUNT; v++) {
-        setenv("QKV_KERNELS", VARIANTS[v], 1);
-        check_forward(&layer, NULL, NULL);
-    }
+    check_forward_of_variants(&layer);
 }
 
 /* Rounding, and what is too small or too large for it. */
@@ -312,10 +314,7 @@ static void expect_corner_cases(void)
         layer.x[i * 3 + 2] = 0;
         qkv_parameter_set(&layer.parameters, layer.weight, i, (double)float_of(corners[(i * 7) % COUNT]));
     }
-    for (int v = 0; v < VARIANT_COUNT; v++) {
-        setenv("QKV_KERNELS", VARIANTS[v], 1);
-        check_forward(&layer, NULL, NULL);
-    }
+    check_forward_of_variants(&layer);
 }
 
 static void expect_bfloat16(const char *way)
@@ -400,8 +399,7 @@ Test(narrow_products, the_fused_output_layer_rounds_as_a_layer_does)
                    fused = (double)gradients[1][layer.weight->offset + i];
             cr_assert_float_eq(fused, apart, 1e-2 * fabs(apart) + 1e-3, "%d", (int)i);
         }
-        free(gradients[0]);
-        free(gradients[1]);
+        for (int k = 0; k < 2; k++) free(gradients[k]);
     }
 }
 
@@ -463,8 +461,8 @@ Test(narrow_products, are_refused_for_what_is_not_float32_or_not_finite)
     };
     for (int i = 0; i < 4; i++) {
         struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
-        const struct qkv_parameter *weight = qkv_parameters_add(
-            &parameters, QKV_SHAPE(2, 2), (struct qkv_initial){QKV_INITIALIZER_ZEROS, 1}, "weight");
+        const struct qkv_parameter *weight =
+            qkv_parameters_add(&parameters, QKV_SHAPE(2, 2), ZEROS, "weight");
         if (CASES[i].is_allocated) {
             cr_assert_eq(qkv_parameters_allocate(&parameters, CASES[i].dtype, NULL), QKV_OK);
             qkv_parameter_set(&parameters, weight, 3, (double)NAN);
@@ -479,10 +477,8 @@ Test(narrow_products, are_refused_for_what_is_not_float32_or_not_finite)
 Test(narrow_products, int8_gradients_are_refused_of_parameters_that_are_bound_already)
 {
     struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
-    const struct qkv_parameter *weight = qkv_parameters_add(
-        &parameters, QKV_SHAPE(2, 2), (struct qkv_initial){QKV_INITIALIZER_NORMAL, 1}, "weight");
-    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL), QKV_OK);
-    qkv_parameters_initialize(&parameters, 1);
+    const struct qkv_parameter *weight =
+        last_parameter(&parameters, QKV_FLOAT32, QKV_SHAPE(2, 2), NORMAL, "weight");
     float gradients[64] = {0};
     struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
     qkv_graph_bind(graph, &parameters, gradients, false);

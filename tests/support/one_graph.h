@@ -35,6 +35,13 @@ static inline void expect_graph_error(struct qkv_graph *failed, const char *part
     qkv_graph_reset(failed);
 }
 
+/* The call that made a node was refused with an error of the graph that contains `part`. Resets the graph. */
+static inline void expect_no_node(const struct qkv_tensor *node, const char *part)
+{
+    cr_expect_null(node, "%s", part);
+    expect_graph_error(graph, part);
+}
+
 static inline void expect_no_graph_error(const struct qkv_graph *built)
 {
     expect_done(qkv_graph_check(built, &error));

@@ -1,4 +1,5 @@
 /* training.ema: the moving average of the parameters, in the optimizer and in a run. */
+#include "parameters.h"
 #include "training.h"
 
 /* ---- the optimizer ---- */
@@ -20,14 +21,11 @@ struct trained {
 static struct trained follow(double ema, const char *kernels, int threads)
 {
     struct trained t = {0};
-    const struct qkv_initial normal = {QKV_INITIALIZER_NORMAL, 1};
     const struct qkv_optimizer_options settings = {
         .optimizer = QKV_OPTIMIZER_SGD, .momentum = 0.5, .ema = ema};
     struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(threads, NULL);
     setenv("QKV_KERNELS", kernels, 1);
-    qkv_parameters_add(&t.parameters, QKV_SHAPE(COUNT), normal, "weights");
-    cr_assert_eq(qkv_parameters_allocate(&t.parameters, QKV_FLOAT32, NULL), QKV_OK);
-    qkv_parameters_initialize(&t.parameters, 3);
+    last_parameter(&t.parameters, QKV_FLOAT32, QKV_SHAPE(COUNT), NORMAL, "weights");
     cr_assert_eq(qkv_optimizer_init(&t.optimizer, &settings, &t.parameters, NULL), QKV_OK);
     float *values = t.parameters.values;
     t.followed = calloc(COUNT, sizeof *t.followed);
@@ -68,7 +66,8 @@ Test(ema, follows_its_formula_in_every_instruction_set)
 Test(ema, is_exchanged_with_the_parameters)
 {
     struct trained t RELEASED(release) = follow(0.9, "portable", 1),
-                     plain RELEASED(release) = follow(0.9, "portable", 1);
+                     plain RELEASED(release) = follow(0.9, "portable", 1),
+                     without RELEASED(release) = follow(0, "portable", 1);
     uint64_t changes = t.parameters.changes;
     qkv_optimizer_swap_average(&t.optimizer, &t.parameters);
     cr_expect_arr_eq(t.parameters.values, plain.followed, COUNT * sizeof(float));
@@ -76,12 +75,8 @@ Test(ema, is_exchanged_with_the_parameters)
     cr_expect_neq(t.parameters.changes, changes, "copies of the values are out of date");
     qkv_optimizer_swap_average(&t.optimizer, &t.parameters);
     cr_expect_arr_eq(t.parameters.values, plain.parameters.values, COUNT * sizeof(float));
-    release(&t);
-    release(&plain);
-    t = follow(0, "portable", 1);
-    plain = follow(0, "portable", 1);
-    qkv_optimizer_swap_average(&t.optimizer, &t.parameters);
-    cr_expect_arr_eq(t.parameters.values, plain.parameters.values, COUNT * sizeof(float));
+    qkv_optimizer_swap_average(&without.optimizer, &without.parameters);
+    cr_expect_arr_eq(without.parameters.values, plain.parameters.values, COUNT * sizeof(float));
 }
 
 /* ---- a run ---- */
@@ -95,22 +90,19 @@ Test(ema, training_goes_on_as_without_it)
 {
     const char *with = training_of("with", "updates=20 ema=0.9", NULL),
                *without = training_of("without", "updates=20", NULL);
-    struct qkv_run averaged = training_open(with, "last"), plain = training_open(without, "last");
+    struct qkv_run averaged RELEASED(qkv_run_release) = training_open(with, "last"),
+                            plain RELEASED(qkv_run_release) = training_open(without, "last");
     cr_expect_neq(memcmp(averaged.model->parameters.values, plain.model->parameters.values, bytes_of(&plain)),
                   0, "the values of the checkpoint are the average");
     /* As --resume loads it: the parameters that training goes on with, and their average. */
-    struct qkv_optimizer optimizer;
-    struct qkv_run resumed = training_open(with, "last");
+    struct qkv_optimizer optimizer RELEASED(qkv_optimizer_release);
+    struct qkv_run resumed RELEASED(qkv_run_release) = training_open(with, "last");
     const struct qkv_optimizer_options settings = qkv_optimizer_options_from_config(&resumed.config.training);
     cr_assert_eq(qkv_optimizer_init(&optimizer, &settings, &resumed.model->parameters, &error), QKV_OK);
     expect_done(
         qkv_checkpoint_load(resumed.checkpoint, &resumed.model->parameters, &optimizer.state, NULL, &error));
     cr_expect_arr_eq(resumed.model->parameters.values, plain.model->parameters.values, bytes_of(&plain));
     cr_expect_arr_eq(optimizer.state.average, averaged.model->parameters.values, bytes_of(&plain));
-    qkv_optimizer_release(&optimizer);
-    qkv_run_release(&resumed);
-    qkv_run_release(&averaged);
-    qkv_run_release(&plain);
     for (int update = 5; update <= 20; update += 5)
         cr_expect_neq(training_metric(with, "validation", update, "loss"),
                       training_metric(without, "validation", update, "loss"),
@@ -126,16 +118,13 @@ Test(ema, checkpoints_hold_what_was_validated)
 {
     const char *path =
         training_of("checkpoints", "updates=20 ema=0.8 keep_best_ckpts=4 keep_last_ckpts=1", NULL);
-    struct qkv_run last = training_open(path, "last"), kept = training_open(path, "update-20");
-    cr_expect_arr_eq(last.model->parameters.values, kept.model->parameters.values, bytes_of(&last));
-    qkv_run_release(&last);
-    qkv_run_release(&kept);
     /* A file that is the last, but not among the best, is written outside of a validation. */
     const char *no_dev = training_of("kept", "updates=20 ema=0.8 keep_last_ckpts=1 data.dev=", NULL);
-    last = training_open(no_dev, "last"), kept = training_open(no_dev, "update-20");
-    cr_expect_arr_eq(last.model->parameters.values, kept.model->parameters.values, bytes_of(&last));
-    qkv_run_release(&last);
-    qkv_run_release(&kept);
+    for (int i = 0; i < 2; i++) {
+        struct qkv_run last RELEASED(qkv_run_release) = training_open(i ? no_dev : path, "last"),
+                            kept RELEASED(qkv_run_release) = training_open(i ? no_dev : path, "update-20");
+        cr_expect_arr_eq(last.model->parameters.values, kept.model->parameters.values, bytes_of(&last));
+    }
     static const char *const checkpoints[] = {"update-10", "update-20", "last"};
     static const int updates[] = {10, 20, 20};
     for (int i = 0; i < 3; i++) {

@@ -1,5 +1,5 @@
 /* Rates of parameters: slower ones and frozen ones, in the optimizer and in graphs. */
-#include "support.h"
+#include "parameters.h"
 
 #include "framework/engine/graph/internal.h"
 
@@ -12,10 +12,8 @@ static struct qkv_parameters declared(void)
 {
     struct qkv_parameters parameters = {0};
     for (int i = 0; i < PARTS; i++)
-        qkv_parameters_add(&parameters, QKV_SHAPE(SIZES[i]), (struct qkv_initial){QKV_INITIALIZER_NORMAL, 1},
-                           "%s", NAMES[i]);
-    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT64, NULL), QKV_OK);
-    qkv_parameters_initialize(&parameters, 3);
+        qkv_parameters_add(&parameters, QKV_SHAPE(SIZES[i]), NORMAL, "%s", NAMES[i]);
+    make_parameters(&parameters, QKV_FLOAT64, 3);
     return parameters;
 }
 
@@ -119,11 +117,9 @@ static void count_node(void *context, const struct qkv_tensor *tensor, bool back
 static int64_t run_with(const char *rates, double *gradients, int64_t *elements)
 {
     struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
-    const struct qkv_initial ones = {QKV_INITIALIZER_ONES, 1};
-    const struct qkv_parameter *first = qkv_parameters_add(&parameters, QKV_SHAPE(3, 3), ones, "first"),
-                               *second = qkv_parameters_add(&parameters, QKV_SHAPE(3, 3), ones, "second");
-    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT64, NULL), QKV_OK);
-    qkv_parameters_initialize(&parameters, 1);
+    const struct qkv_parameter *first = qkv_parameters_add(&parameters, QKV_SHAPE(3, 3), ONES, "first"),
+                               *second =
+                                   last_parameter(&parameters, QKV_FLOAT64, QKV_SHAPE(3, 3), ONES, "second");
     cr_assert_eq(qkv_parameters_set_rates(&parameters, rates, NULL), QKV_OK);
     for (int64_t i = 0; i < parameters.elements; i++) gradients[i] = 99;
     struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);

@@ -1,4 +1,5 @@
 /* Snapshots of a training: which updates have one, and what they hold. */
+#include "parameters.h"
 #include "training.h"
 
 #include "framework/engine/checkpoint/safetensors.h"
@@ -59,8 +60,9 @@ Test(snapshots, hold_the_rounded_values_and_the_loss)
 {
     const char *folder = scratch("values"), *plain = trained(folder, "plain", "updates=15 ema=0.5"),
                *run = trained(folder, "run", "updates=15 ema=0.5 snapshots=5 logging_freq=5");
-    struct qkv_run without = training_open(plain, "update-15"), with = training_open(run, "update-15"),
-                   half = training_open(run, "snapshot-15");
+    struct qkv_run without RELEASED(qkv_run_release) = training_open(plain, "update-15"),
+                           with RELEASED(qkv_run_release) = training_open(run, "update-15"),
+                           half RELEASED(qkv_run_release) = training_open(run, "snapshot-15");
     const struct qkv_parameters *parameters = &with.model->parameters;
     const float *a = without.model->parameters.values, *b = parameters->values,
                 *c = half.model->parameters.values;
@@ -71,16 +73,9 @@ Test(snapshots, hold_the_rounded_values_and_the_loss)
     cr_assert_eq(qkv_state_get_number(&half.state, "train.log_loss", &loss, NULL), QKV_OK);
     cr_assert_eq(qkv_state_get_number(&half.state, "train.log_tokens", &tokens, NULL), QKV_OK);
     cr_expect_eq(loss / tokens, training_metric(run, "train", 15, "loss"));
-    qkv_run_release(&without);
-    qkv_run_release(&with);
-    qkv_run_release(&half);
-
     struct qkv_parameters many RELEASED(qkv_parameters_release) = {0};
-    struct qkv_initial normal = {QKV_INITIALIZER_NORMAL, 1};
     struct stat complete, small;
-    qkv_parameters_add(&many, QKV_SHAPE(100, 100), normal, "a");
-    cr_assert_eq(qkv_parameters_allocate(&many, QKV_FLOAT32, NULL), QKV_OK);
-    qkv_parameters_initialize(&many, 1);
+    last_parameter(&many, QKV_FLOAT32, QKV_SHAPE(100, 100), NORMAL, "a");
     const char *path = format("%s/x.safetensors", folder);
     cr_assert_eq(qkv_checkpoint_save(path, &many, NULL, NULL, NULL), QKV_OK);
     cr_assert_eq(stat(path, &complete), 0);
