@@ -28,8 +28,8 @@ Test(misuse, of_batches)
     }
     cr_expect_eq(qkv_batch_make(&batch, -1, &good, NULL, &error), QKV_INVALID);
     cr_expect_eq(qkv_batch_make(&batch, 1, &good, NULL, &error), QKV_OK);
-    static const int64_t shards[][2] = {{0, 0},  {1, 1},         {-1, 2},
-                                        {0, -1}, {0, INT64_MAX}, {INT64_MIN, INT64_MIN}};
+    static const int64_t shards[][2] = {
+        {0, 0}, {1, 1}, {3, 2}, {-1, 2}, {0, -1}, {0, INT64_MAX}, {INT64_MIN, INT64_MIN}};
     for (size_t i = 0; i < sizeof shards / sizeof shards[0]; i++) {
         qkv_batch_shard(&batch, shards[i][0], shards[i][1], &view);
         cr_expect_eq(view.count, 0);

@@ -208,18 +208,20 @@ static inline void *made(const void *result)
     return (void *)(uintptr_t)result;
 }
 
-/* The call was refused with exactly this message. */
+/* The call was refused with exactly this message, which is gone afterwards, so that no later call passes by it. */
 static inline void expect_refusal(enum qkv_status status, const char *message)
 {
     cr_expect(status == QKV_INVALID && !strcmp(error.message, message), "status %d: '%s', but wanted '%s'",
               (int)status, error.message, message);
+    *error.message = '\0';
 }
 
-/* The call was refused with a message that has this part. */
+/* The same, with a message that has this part. */
 static inline void expect_refusal_with(enum qkv_status status, const char *part)
 {
     cr_expect(status == QKV_INVALID && strstr(error.message, part), "status %d: '%s' lacks '%s'", (int)status,
               error.message, part);
+    *error.message = '\0';
 }
 
 /* The status of a function that returns NULL (or false) where it refuses. */

@@ -1,5 +1,5 @@
 /* Data parallelism over a loss of the program's own: a regression, whose shards may be empty. */
-#include "support.h"
+#include "parameters.h"
 
 #include "framework/engine/graph/internal.h"
 #include "framework/engine/optimize/optimize.h"
@@ -51,10 +51,7 @@ static struct regression *regression_new(void)
 {
     struct regression *r = calloc(1, sizeof *r);
     cr_assert_not_null(r);
-    r->weight = qkv_parameters_add(&r->parameters, QKV_SHAPE(FEATURES, 1),
-                                   (struct qkv_initial){QKV_INITIALIZER_NORMAL, 1}, "weight");
-    cr_assert_eq(qkv_parameters_allocate(&r->parameters, QKV_FLOAT32, NULL), QKV_OK);
-    qkv_parameters_initialize(&r->parameters, 5);
+    r->weight = last_parameter(&r->parameters, QKV_FLOAT32, QKV_SHAPE(FEATURES, 1), NORMAL, "weight");
     for (int i = 0; i < EXAMPLES * FEATURES; i++) r->x[i] = (float)((i * 37 + 11) % 23) / 7;
     for (int i = 0; i < EXAMPLES; i++) r->y[i] = (float)((i * 17 + 3) % 13) / 5;
     r->examples = EXAMPLES;
@@ -62,10 +59,10 @@ static struct regression *regression_new(void)
     return r;
 }
 
-static void regression_free(struct regression *r)
+static void regression_free(struct regression **r)
 {
-    qkv_parameters_release(&r->parameters);
-    free(r);
+    qkv_parameters_release(&(*r)->parameters);
+    free(*r);
 }
 
 static int64_t begin_with_too_many(void *context, int shard, int shards)
@@ -133,7 +130,7 @@ static struct qkv_shard_loss loss_of(struct regression *r)
 Test(data_parallel, sums_the_gradients_of_all_shards)
 {
     for (int shards = 1; shards <= EXAMPLES; shards += 4) {
-        struct regression *r = regression_new();
+        struct regression *r RELEASED(regression_free) = regression_new();
         const struct qkv_shard_loss loss = loss_of(r);
         struct qkv_data_parallel *parallel RELEASED(free_data_parallel) =
             made(qkv_data_parallel_new(&r->parameters, NULL, shards, QKV_GRADIENTS_BY_SIZE, &error));
@@ -156,70 +153,64 @@ Test(data_parallel, sums_the_gradients_of_all_shards)
         for (int f = 0; f < FEATURES; f++)
             cr_expect_float_eq(found[f], expected[f], 1e-5 * fabs(expected[f]), "%d shards: %g, not %g",
                                shards, found[f], expected[f]);
-        regression_free(r);
     }
 }
 
 Test(data_parallel, refuses_what_cannot_be_done)
 {
-    struct regression *r = regression_new();
-    struct qkv_shard_loss loss = loss_of(r);
+    static const struct {
+        const char *message;
+        struct qkv_shard_loss loss; /* its functions; NULL: the right one */
+        bool is_empty, is_early;    /* without examples; refused where memory is reserved, too */
+        int failing;                /* one more than the shard; 0: none */
+    } CASES[] = {
+        {"shard 2 is not to be had", .failing = 3},
+        {"shard 0 is not to be had", .failing = 1, .is_early = true},
+        {"a step in which no shard has items", .is_empty = true},
+        {"shard 2 of a step has 9223372036854775807 items, after 14 of earlier shards",
+         {.begin = begin_with_too_many}},
+        {"shard 2 of a step has -7 items, after 14 of earlier shards", {.begin = begin_with_less_than_none}},
+        {"shard 0: build returned NULL, but must return the loss as a scalar", {.build = build_nothing}},
+        {"shard 0: build returned [7, 1], but must return the loss as a scalar",
+         {.build = build_a_matrix},
+         .is_early = true},
+        {"attention: element 1 of the mask is 0.5, but must be 0 or 1 (mask_values is binary; masks of 0 and "
+         "-infinity are additive)",
+         {.build = build_with_a_wrong_mask}},
+        {"sum (sum) is no cross entropy", {.done = read_other_sums}},
+    };
+    struct regression *r RELEASED(regression_free) = regression_new();
     struct qkv_shard_sums sums;
     expect_refusal_with(
         STATUS_OF(qkv_data_parallel_new(&r->parameters, NULL, 0, QKV_GRADIENTS_BY_SIZE, &error)), "0 shards");
-    struct qkv_data_parallel *parallel =
-        made(qkv_data_parallel_new(&r->parameters, NULL, 4, QKV_GRADIENTS_BY_SIZE, &error));
-
-    r->failing = 2;
-    expect_refusal(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
-                   "shard 2 is not to be had");
-    r->failing = 0;
-    cr_expect_eq(qkv_data_parallel_reserve(parallel, &loss, &error), QKV_INVALID);
-    r->failing = -1;
-
-    r->examples = 0;
-    expect_refusal(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
-                   "a step in which no shard has items");
-    r->examples = EXAMPLES;
-    loss.begin = begin_with_too_many;
-    expect_refusal(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
-                   "shard 2 of a step has 9223372036854775807 items, after 14 of earlier shards");
-    loss.begin = begin_with_less_than_none;
-    expect_refusal(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
-                   "shard 2 of a step has -7 items, after 14 of earlier shards");
-    loss.begin = begin;
-
-    loss.build = build_nothing;
-    expect_refusal(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
-                   "shard 0: build returned NULL, but must return the loss as a scalar");
-    loss.build = build_a_matrix;
-    expect_refusal(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
-                   "shard 0: build returned [7, 1], but must return the loss as a scalar");
-    cr_expect_eq(qkv_data_parallel_reserve(parallel, &loss, &error), QKV_INVALID);
-    loss.build = build_with_a_wrong_mask;
-    expect_refusal_with(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), "mask");
-    loss.build = build;
-    loss.done = read_other_sums;
-    expect_refusal_with(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error),
-                        "is no cross entropy");
-    loss.done = done;
     expect_refusal(
         STATUS_OF(qkv_data_parallel_new(&r->parameters, NULL, 4, (enum qkv_gradient_memory)77, &error)),
         "there is no memory for gradients of kind 77");
-
+    struct qkv_data_parallel *parallel RELEASED(free_data_parallel) =
+        made(qkv_data_parallel_new(&r->parameters, NULL, 4, QKV_GRADIENTS_BY_SIZE, &error));
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct qkv_shard_loss loss = loss_of(r);
+        if (CASES[i].loss.begin) loss.begin = CASES[i].loss.begin;
+        if (CASES[i].loss.build) loss.build = CASES[i].loss.build;
+        if (CASES[i].loss.done) loss.done = CASES[i].loss.done;
+        r->examples = CASES[i].is_empty ? 0 : EXAMPLES;
+        r->failing = CASES[i].failing - 1;
+        expect_refusal(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), CASES[i].message);
+        if (CASES[i].is_early) cr_expect_eq(qkv_data_parallel_reserve(parallel, &loss, &error), QKV_INVALID);
+    }
+    const struct qkv_shard_loss good = loss_of(r);
+    r->failing = -1;
     r->y[EXAMPLES - 1] = INFINITY;
-    cr_expect_eq(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error), QKV_FAILED);
+    cr_expect_eq(qkv_data_parallel_step(parallel, &good, NULL, false, &sums, &error), QKV_FAILED);
     cr_expect(shows(error.message, "not finite"));
     r->y[EXAMPLES - 1] = 0;
-    expect_done(qkv_data_parallel_step(parallel, &loss, NULL, false, &sums, &error));
-    qkv_data_parallel_free(parallel);
-    regression_free(r);
+    expect_done(qkv_data_parallel_step(parallel, &good, NULL, false, &sums, &error));
 }
 
 /* The gradients of a failed step must not be those of the step before, in whichever place it fails. */
 Test(data_parallel, a_failed_step_has_no_gradients)
 {
-    struct regression *r = regression_new();
+    struct regression *r RELEASED(regression_free) = regression_new();
     const struct qkv_shard_loss good = loss_of(r);
     struct qkv_shard_loss negative = good, nothing = good;
     negative.begin = begin_with_less_than_none;
@@ -246,7 +237,6 @@ Test(data_parallel, a_failed_step_has_no_gradients)
         gradients_of(parallel, after);
         cr_expect_arr_eq(after, alone, sizeof alone, "case %d: a new sum begins", i);
     }
-    regression_free(r);
 }
 
 /* ---- memory: the gradients of parameters hold values until backward ---- */
@@ -302,9 +292,7 @@ static struct classifier *classifier_new(bool is_tied)
     c->table = qkv_parameters_add(&c->parameters, QKV_SHAPE(WORDS, WIDTH), normal, "table");
     for (int i = 0; i < LAYERS; i++)
         c->layer[i] = qkv_parameters_add(&c->parameters, QKV_SHAPE(WIDTH, WIDTH), normal, "layer.%d", i);
-    c->output = qkv_parameters_add(&c->parameters, QKV_SHAPE(WORDS, WIDTH), normal, "output");
-    cr_assert_eq(qkv_parameters_allocate(&c->parameters, QKV_FLOAT32, NULL), QKV_OK);
-    qkv_parameters_initialize(&c->parameters, 5);
+    c->output = last_parameter(&c->parameters, QKV_FLOAT32, QKV_SHAPE(WORDS, WIDTH), normal, "output");
     for (int i = 0; i < ROWS; i++) {
         c->words[i] = (i * 37 + 11) % WORDS;
         c->labels[i] = (i * 91 + 5) % WORDS;
@@ -417,10 +405,8 @@ Test(data_parallel, sums_have_the_same_bits_in_pairs_with_narrow_tables)
     struct narrow *n RELEASED(free_memory) = calloc(1, sizeof *n);
     cr_assert_not_null(n);
     for (int i = 0; i < TABLES; i++)
-        n->table[i] = qkv_parameters_add(&n->parameters, QKV_SHAPE(TABLE_ROWS, 1),
-                                         (struct qkv_initial){QKV_INITIALIZER_NORMAL, 1}, "table%d", i);
-    cr_assert_eq(qkv_parameters_allocate(&n->parameters, QKV_FLOAT32, NULL), QKV_OK);
-    qkv_parameters_initialize(&n->parameters, 1);
+        n->table[i] = qkv_parameters_add(&n->parameters, QKV_SHAPE(TABLE_ROWS, 1), NORMAL, "table%d", i);
+    make_parameters(&n->parameters, QKV_FLOAT32, 1);
     size_t elements = (size_t)n->parameters.elements;
     float *separate RELEASED(free_memory) = calloc(elements, sizeof *separate),
                     *paired RELEASED(free_memory) = calloc(elements, sizeof *paired);
