@@ -2,6 +2,7 @@
  * scores and local weights of attention with their formulas. */
 #include "figures.h"
 #include "numbers.h"
+#include "parameters.h"
 
 /* ---- PyTorch ---- */
 
@@ -9,7 +10,6 @@
 enum { INPUTS = 5, WIDTH = 4, TOKENS = 9, SENTENCES = 3 };
 static const int64_t START[] = {0, 3, 4}, LENGTH[] = {3, 1, 5};
 static const struct qkv_segments SEGMENTS = {SENTENCES, START, LENGTH};
-static const struct qkv_initial ZEROS = {QKV_INITIALIZER_ZEROS, 0};
 static const char *const CELLS[] = {"tanh", "gru", "lstm"};
 
 static void check_from_a_state(enum qkv_cell cell)
@@ -20,7 +20,7 @@ static void check_from_a_state(enum qkv_cell cell)
     struct qkv_recurrent layer;
     const struct qkv_recurrent_options options = {cell, INPUTS, WIDTH, 0, 0, ZEROS, ZEROS};
     figures_start(&test, "recurrent.json", name);
-    qkv_recurrent_init(&layer, &test.parameters, &options, "1.forward");
+    qkv_recurrent_init(&layer, test.parameters, &options, "1.forward");
     figures_bind(&test);
     struct qkv_tensor *x = figures_input(&test, 0, TOKENS, INPUTS);
     struct qkv_tensor *initial = figures_input(&test, 1, SENTENCES, qkv_recurrent_state_width(cell, WIDTH));
@@ -42,7 +42,7 @@ static void check_bidirectional(enum qkv_cell cell)
                                                           ZEROS};
             char title[32];
             snprintf(title, sizeof title, "%d.%s", l + 1, direction ? "backward" : "forward");
-            qkv_recurrent_init(&layer[l][direction], &test.parameters, &options, title);
+            qkv_recurrent_init(&layer[l][direction], test.parameters, &options, title);
         }
     figures_bind(&test);
     struct qkv_tensor *x = figures_input(&test, 0, TOKENS, INPUTS);
@@ -142,11 +142,9 @@ Test(recurrent, orthogonal_weights_are_orthogonal_gate_by_gate)
     enum { N = 13, GATES = 4 };
     for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
         struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
-        const struct qkv_initial initial = {QKV_INITIALIZER_ORTHOGONAL, 2.0};
         const struct qkv_parameter *weight =
-            qkv_parameters_add(&parameters, QKV_SHAPE(N, GATES * N), initial, "weight");
-        cr_assert_eq(qkv_parameters_allocate(&parameters, (enum qkv_dtype)dtype, NULL), QKV_OK);
-        qkv_parameters_initialize(&parameters, 3);
+            last_parameter(&parameters, (enum qkv_dtype)dtype, QKV_SHAPE(N, GATES * N),
+                           (struct qkv_initial){QKV_INITIALIZER_ORTHOGONAL, 2.0}, "weight");
         double first = qkv_parameter_get(&parameters, weight, 0);
         cr_expect_neq(first, qkv_parameter_get(&parameters, weight, N), "two gates start with equal weights");
         for (int gate = 0; gate < GATES; gate++)
@@ -167,8 +165,7 @@ Test(recurrent, forget_gates_start_with_their_bias)
     struct qkv_recurrent layer;
     const struct qkv_recurrent_options options = {QKV_CELL_LSTM, 3, 5, 0, 1.5, ZEROS, ZEROS};
     qkv_recurrent_init(&layer, &parameters, &options, "cell");
-    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT64, NULL), QKV_OK);
-    qkv_parameters_initialize(&parameters, 1);
+    make_parameters(&parameters, QKV_FLOAT64, 1);
     for (int i = 0; i < 20; i++)
         cr_expect_eq(qkv_parameter_get(&parameters, layer.input.bias, i), i / 5 == 1 ? 1.5 : 0.0);
 }

@@ -52,7 +52,7 @@ static void check_multi_head(const char *name, bool causal, bool cross)
     struct qkv_tensor *node;
     const struct qkv_multi_head_options options = attention_options(causal);
     figures_start(&test, "attention.json", name);
-    qkv_multi_head_init(&layer, &test.parameters, &options, "attention");
+    qkv_multi_head_init(&layer, test.parameters, &options, "attention");
     figures_bind(&test);
     struct qkv_tensor *x = figures_input(&test, 0, cross ? TARGET_TOKENS : SOURCE_TOKENS, WIDTH);
     struct qkv_tensor *memory = cross ? figures_input(&test, 1, SOURCE_TOKENS, WIDTH) : x;
@@ -121,7 +121,7 @@ static void check_block(const char *name, enum qkv_norm_place place, bool decode
     struct figures_case test RELEASED(figures_end);
     struct block block;
     figures_start(&test, "attention.json", name);
-    declare_block(&block, &test.parameters, place, decoder);
+    declare_block(&block, test.parameters, place, decoder);
     figures_bind(&test);
     struct qkv_tensor *x = figures_input(&test, 0, decoder ? TARGET_TOKENS : SOURCE_TOKENS, WIDTH);
     struct qkv_tensor *memory = decoder ? figures_input(&test, 1, SOURCE_TOKENS, WIDTH) : NULL;
@@ -154,12 +154,7 @@ static void check_loss(const char *name, double smoothing)
     make_labels(labels, TARGET_TOKENS, WIDTH);
     figures_start(&test, "attention.json", name);
     struct qkv_tensor *logits = figures_input(&test, 0, TARGET_TOKENS, WIDTH);
-    struct qkv_tensor *loss = qkv_cross_entropy(test.graph, logits, labels, smoothing, 0.25);
-    qkv_forward(test.graph);
-    qkv_backward(test.graph, loss, NULL);
-    figures_expect(cJSON_GetObjectItem(test.figures, "output"), qkv_tensor_value(loss), 1, name, "loss");
-    figures_expect(cJSON_GetArrayItem(cJSON_GetObjectItem(test.figures, "inputs"), 0),
-                   qkv_tensor_gradient(logits), TARGET_TOKENS * WIDTH, name, "gradient");
+    figures_expect_case(&test, qkv_cross_entropy(test.graph, logits, labels, smoothing, 0.25));
 }
 
 Test(agreement, label_smoothed_loss)
@@ -206,22 +201,15 @@ static void check_model(const char *name, enum qkv_norm_place place, bool tied)
         .initializer = QKV_INITIALIZER_ZEROS, .init_gain = 1, .embed_init_gain = 1, .tied_softmax = tied};
     set_stack(&config.encoder, place);
     set_stack(&config.decoder, place);
-    cJSON *root RELEASED(free_json) = figures_read("attention.json");
-    const cJSON *figures = cJSON_GetObjectItem(root, name);
     struct qkv_model *model RELEASED(free_model) =
-        qkv_model_new(&config, SOURCE_TYPES, TARGET_TYPES, QKV_FLOAT64, &error);
-    cr_assert(model && figures, "%s: %s", name, error.message);
-    figures_set(&model->parameters, figures, name);
-    double *gradients RELEASED(free_memory) = calloc((size_t)model->parameters.elements, sizeof *gradients);
-    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT64);
-    qkv_graph_bind(graph, &model->parameters, gradients, false);
-    struct qkv_tensor *loss = qkv_model_loss(model, graph, &view, &(struct qkv_objective){.smoothing = 0.1},
-                                             1.0 / TARGET_TOKENS, NULL);
-    cr_assert_eq(qkv_graph_check(graph, &error), QKV_OK, "%s: %s", name, error.message);
-    qkv_forward(graph);
-    qkv_backward(graph, loss, NULL);
-    figures_expect(cJSON_GetObjectItem(figures, "output"), qkv_tensor_value(loss), 1, name, "loss");
-    figures_expect_gradients(&model->parameters, gradients, figures, name);
+        made(qkv_model_new(&config, SOURCE_TYPES, TARGET_TYPES, QKV_FLOAT64, &error));
+    struct figures_case test RELEASED(figures_end);
+    figures_start(&test, "attention.json", name);
+    test.parameters = &model->parameters;
+    figures_bind(&test);
+    figures_expect_case(&test,
+                        qkv_model_loss(model, test.graph, &view, &(struct qkv_objective){.smoothing = 0.1},
+                                       1.0 / TARGET_TOKENS, NULL));
 }
 
 Test(agreement, the_loss_and_every_gradient_of_a_model)

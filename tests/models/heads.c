@@ -14,27 +14,13 @@ static struct qkv_model *model_of(const struct qkv_model_config *config)
     return tiny_model(config, SOURCE_SIZE, TARGET_SIZE, QKV_FLOAT64, 5);
 }
 
-/* The log-probabilities of a batch, and how many there are. */
-static double *log_probabilities(const struct qkv_model *model, int64_t *count)
+/* Greatest difference between two models. */
+static double difference(const struct qkv_model *model, const struct qkv_model *other)
 {
     struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     tiny_batch(&batch, model, 3, SOURCE, TARGET, 2);
     const struct qkv_batch_view view = tiny_view(&batch);
-    double *values = tiny_log_probabilities(model, &view);
-    *count = view.target_tokens * model->target_size;
-    return values;
-}
-
-/* Greatest difference between two models. */
-static double difference(const struct qkv_model *model, const struct qkv_model *other)
-{
-    int64_t count;
-    double *one RELEASED(free_memory) = log_probabilities(model, &count),
-                *two RELEASED(free_memory) = log_probabilities(other, &count), max = 0;
-    for (int64_t i = 0; i < count; i++)
-        if (!(one[i] - two[i] <= max && two[i] - one[i] <= max))
-            max = one[i] > two[i] ? one[i] - two[i] : two[i] - one[i];
-    return max;
+    return tiny_difference(model, &view, other, &view);
 }
 
 /* Silences each head in turn, then all. */

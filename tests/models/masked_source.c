@@ -27,14 +27,7 @@ static struct tiny masked_of(const struct qkv_model_config *config)
 static double change(const struct tiny *tiny, const struct qkv_batch_view *one,
                      const struct qkv_batch_view *other)
 {
-    double *before RELEASED(free_memory) = tiny_log_probabilities(tiny->model, one),
-                   *after RELEASED(free_memory) = tiny_log_probabilities(tiny->model, other), max = 0;
-    for (int64_t i = 0; i < one->target_tokens * TARGET_SIZE; i++) {
-        double by = before[i] > after[i] ? before[i] - after[i] : after[i] - before[i];
-        cr_assert(by >= 0 && by < 1e3, "number %d is %g, then %g", (int)i, before[i], after[i]);
-        if (by > max) max = by;
-    }
-    return max;
+    return tiny_difference(tiny->model, one, tiny->model, other);
 }
 
 /* A view with another word in place of token `token`. */

@@ -1,4 +1,5 @@
-/* What training minimises: R-Drop and SimCut against compositions of ops, in every network. */
+/* What training minimises: R-Drop and SimCut against the loss of two passes (which tests/kernels/fused.c compares with its
+ * formula), in every network. */
 #include "tiny.h"
 
 #include "framework/engine/graph/internal.h"
@@ -38,47 +39,31 @@ static struct qkv_tensor *one_pass(const struct tiny *subject, struct qkv_graph 
     return qkv_model_loss(subject->model, graph, &subject->view, &PLAIN, 0.5, NULL);
 }
 
-/* The sum over rows of KL(p || q), with the logarithms of p and q [N, C]. */
-static struct qkv_tensor *divergence(struct qkv_graph *graph, struct qkv_tensor *log_p,
-                                     struct qkv_tensor *log_q)
-{
-    struct qkv_tensor *terms = qkv_multiply(graph, qkv_exp(graph, log_p), qkv_subtract(graph, log_p, log_q));
-    return qkv_sum(graph, terms, QKV_ALL);
-}
-
-/* Both passes: the logarithms of the probabilities, and the cross entropy times `factor`. Embeddings of the second one are
- * dropped at the rate `cutoff`. */
-static void two_passes(const struct tiny *subject, struct qkv_graph *graph, double factor, double cutoff,
-                       struct qkv_tensor *entropy[2], struct qkv_tensor *log[2])
+/* The loss of two passes, times 0.5, with 3 times their divergence: from each other, or (one_sided) of the second from the
+ * first. Embeddings of the second one are dropped at the rate `cutoff`. */
+static struct qkv_tensor *two_passes(const struct tiny *subject, struct qkv_graph *graph, bool one_sided,
+                                     double cutoff)
 {
     const struct qkv_model *model = subject->model;
+    struct qkv_tensor *hidden[2];
     for (int k = 0; k < 2; k++) {
         qkv_graph_set_token_cutoff(graph, k ? cutoff : 0);
-        struct qkv_tensor *hidden = qkv_model_forward(model, graph, &subject->view, NULL);
-        struct qkv_tensor *logits =
-            qkv_linear(graph, hidden, qkv_graph_parameter(graph, model->output_weight),
-                       qkv_graph_parameter(graph, model->output_bias), false);
-        entropy[k] = qkv_cross_entropy(graph, logits, subject->view.target_output, 0.1, factor);
-        log[k] = qkv_log_softmax(graph, logits);
+        hidden[k] = qkv_model_forward(model, graph, &subject->view, NULL);
     }
+    return qkv_paired_cross_entropy(graph, hidden[0], hidden[1],
+                                    qkv_graph_parameter(graph, model->output_weight),
+                                    qkv_graph_parameter(graph, model->output_bias), false,
+                                    subject->view.target_output, 0.1, 3, one_sided, 0.5);
 }
 
-/* R-Drop from its definition: 0.5 (mean of both cross entropies + 3 / 4 of both divergences). */
 static struct qkv_tensor *r_drop_parts(const struct tiny *subject, struct qkv_graph *graph)
 {
-    struct qkv_tensor *entropy[2], *log[2];
-    two_passes(subject, graph, 0.5 / 2, 0, entropy, log);
-    struct qkv_tensor *apart =
-        qkv_add(graph, divergence(graph, log[0], log[1]), divergence(graph, log[1], log[0]));
-    return qkv_add(graph, qkv_add(graph, entropy[0], entropy[1]), qkv_scale(graph, apart, 0.5 * 3 / 4));
+    return two_passes(subject, graph, false, 0);
 }
 
-/* SimCut from its definition: 0.5 (cross entropy of the first pass + 3 times its divergence from the second one). */
 static struct qkv_tensor *simcut_parts(const struct tiny *subject, struct qkv_graph *graph)
 {
-    struct qkv_tensor *entropy[2], *log[2];
-    two_passes(subject, graph, 0.5, 0.4, entropy, log);
-    return qkv_add(graph, entropy[0], qkv_scale(graph, divergence(graph, log[0], log[1]), 0.5 * 3));
+    return two_passes(subject, graph, true, 0.4);
 }
 
 static void count(void *context, const struct qkv_tensor *tensor, bool backward)

@@ -107,6 +107,18 @@ double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_b
     return values;
 }
 
+double tiny_difference(const struct qkv_model *model, const struct qkv_batch_view *batch,
+                       const struct qkv_model *other, const struct qkv_batch_view *other_batch)
+{
+    double *one RELEASED(free_memory) = tiny_log_probabilities(model, batch),
+                *two RELEASED(free_memory) = tiny_log_probabilities(other, other_batch), max = 0;
+    for (int64_t i = 0; i < batch->target_tokens * model->target_size; i++) {
+        cr_assert(isfinite(one[i]) && isfinite(two[i]), "number %d is %g, then %g", (int)i, one[i], two[i]);
+        max = fmax(max, fabs(one[i] - two[i]));
+    }
+    return max;
+}
+
 struct qkv_batch_view tiny_view(struct qkv_batch *batch)
 {
     struct qkv_batch_view view;

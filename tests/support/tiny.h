@@ -59,6 +59,11 @@ struct qkv_graph *tiny_traced(const struct tiny *tiny, struct qkv_trace *trace);
  * targets, from one pass with teacher forcing. The caller frees them. */
 double *tiny_log_probabilities(const struct qkv_model *model, const struct qkv_batch_view *batch);
 
+/* Returns the greatest difference between the log-probabilities of two models and batches of the same targets; the test ends
+ * where one is not finite. */
+double tiny_difference(const struct qkv_model *model, const struct qkv_batch_view *batch,
+                       const struct qkv_model *other, const struct qkv_batch_view *other_batch);
+
 /* Decodes the targets of a batch of at most 8 sentences token by token, and compares every
  * distribution with that of teacher forcing: once with fixed rows, and once with rows that are
  * reordered before each step, so that the cached state of a row must move with it. */
