@@ -7,7 +7,7 @@ const char *write_checkpoint(const char *name, const uint8_t *bytes, size_t size
 {
     static const char begin[] = "\"qkv.crc32\":\"";
     enum { DIGITS = 8 };
-    char *copy = malloc(size + 1), digits[DIGITS + 1];
+    char *copy RELEASED(free_memory) = malloc(size + 1), digits[DIGITS + 1];
     REQUIRE(copy);
     if (size) memcpy(copy, bytes, size);
     char *found = memmem(copy, size, begin, sizeof begin - 1);
@@ -16,9 +16,7 @@ const char *write_checkpoint(const char *name, const uint8_t *bytes, size_t size
         snprintf(digits, sizeof digits, "%08lx", crc32_z(0, (unsigned char *)copy, size) & 0xFFFFFFFFu);
         memcpy(found, digits, DIGITS);
     }
-    const char *path = write_file(name, copy, size);
-    free(copy);
-    return path;
+    return write_file(name, copy, size);
 }
 
 /* Changes one entry of the header. */
@@ -46,22 +44,17 @@ static void change(cJSON *header, char *line)
 
 const char *write_changed_checkpoint(const char *name, const char *file, size_t size, struct input changes)
 {
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     size_t length = 0;
     for (unsigned i = 0; i < 8; i++) length |= (size_t)(unsigned char)file[i] << (8 * i);
-    cJSON *header = cJSON_ParseWithLength(file + 8, length);
+    cJSON *header RELEASED(free_json) = cJSON_ParseWithLength(file + 8, length);
     for (char *line; (line = take_text(&changes, "\n", &arena));) change(header, line);
-    char *text = cJSON_PrintUnformatted(header);
+    char *text RELEASED(free_memory) = cJSON_PrintUnformatted(header);
     size_t data_size = size - 8 - length, text_size = strlen(text);
-    uint8_t *bytes = malloc(8 + text_size + data_size);
+    uint8_t *bytes RELEASED(free_memory) = malloc(8 + text_size + data_size);
     REQUIRE(bytes);
     for (unsigned i = 0; i < 8; i++) bytes[i] = (uint8_t)(text_size >> (8 * i));
     memcpy(bytes + 8, text, text_size);
     memcpy(bytes + 8 + text_size, file + 8 + length, data_size);
-    const char *path = write_checkpoint(name, bytes, 8 + text_size + data_size);
-    free(bytes);
-    free(text);
-    cJSON_Delete(header);
-    qkv_arena_release(&arena);
-    return path;
+    return write_checkpoint(name, bytes, 8 + text_size + data_size);
 }

@@ -44,6 +44,13 @@ char *take_text(struct input *input, const char *separator, struct qkv_arena *ar
     return qkv_arena_format(arena, "%.*s", (int)part.size, (const char *)part.data);
 }
 
+int take_lines(struct input *input, int capacity, const char **lines, struct qkv_arena *arena)
+{
+    int count = 0;
+    while (count < capacity && (lines[count] = take_text(input, "\n", arena))) count++;
+    return count;
+}
+
 /* ---- files ---- */
 
 static char folder[PATH_SIZE - 64];
@@ -118,14 +125,13 @@ const char *trained_config(void)
                  "training: {model_dir: %s, updates: 2, validation_freq: 1, batch_size: 2, shards: 1}\n",
                  train, train, stack, stack, path_of("run"));
     struct qkv_config read;
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     struct qkv_messages messages;
     struct qkv_train_result result;
     const struct qkv_train_options options = {.overwrite = true, .threads = 1};
     strcpy(path, write_file("tiny.yaml", text, (size_t)size));
     REQUIRE(!qkv_config_read(&read, &arena, path, NULL, 0, &messages));
     REQUIRE(!qkv_train(&read, &options, &result, NULL));
-    qkv_arena_release(&arena);
     return config = path;
 }
 

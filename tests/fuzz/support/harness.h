@@ -6,6 +6,7 @@
 #pragma once
 
 #include "qkv/qkv.h"
+#include "released.h"
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -47,6 +48,9 @@ bool take_part(struct input *input, const char *separator, struct input *part);
 
 /* Takes a part as a string in the arena; it ends at the first NUL byte. NULL when nothing is left. */
 char *take_text(struct input *input, const char *separator, struct qkv_arena *arena);
+
+/* Takes the lines as texts in the arena; returns their number, at most `capacity`. */
+int take_lines(struct input *input, int capacity, const char **lines, struct qkv_arena *arena);
 
 /* ---- files ---- */
 

@@ -26,7 +26,7 @@ static void restore_run(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     struct qkv_config config;
     struct qkv_messages messages;
     struct qkv_error error = {""};
@@ -39,11 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     strcpy(path, path_of("run"));
     write_changed_checkpoint("run/" QKV_RUN_LAST, files[0].bytes, files[0].size, (struct input){data, size});
     for (int count = 1; count <= 2; count++) {
-        struct outcome outcome = run_readable("inspect", count, arguments);
-        outcome_release(&outcome);
+        struct outcome outcome RELEASED(outcome_release) = run_readable("inspect", count, arguments);
     }
     if (qkv_train(&config, &(struct qkv_train_options){.resume = true, .threads = 1}, &result, &error))
         require_message(&error);
-    qkv_arena_release(&arena);
     return 0;
 }

@@ -8,8 +8,8 @@ static void cut_and_join(const struct qkv_bpe *bpe, const char *line, size_t siz
 {
     const struct qkv_text_config text = {.lang = "en", .level = QKV_LEVEL_BPE, .bpe = bpe};
     const struct qkv_text_config words = {.lang = "en", .level = QKV_LEVEL_WORD};
-    struct qkv_tokens tokens = {0}, expected = {0};
-    struct qkv_arena arena = {0};
+    struct qkv_tokens tokens RELEASED(qkv_tokens_release) = {0}, expected RELEASED(qkv_tokens_release) = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     struct qkv_error error;
     if (!qkv_tokenize(&tokens, &text, line, size, &error)) {
         REQUIRE(!qkv_tokenize(&expected, &words, line, size, &error));
@@ -18,15 +18,12 @@ static void cut_and_join(const struct qkv_bpe *bpe, const char *line, size_t siz
         REQUIRE(joined && wanted && tokens.words == expected.words);
         REQUIRE(!strcmp(joined, wanted));
     }
-    qkv_tokens_release(&tokens);
-    qkv_tokens_release(&expected);
-    qkv_arena_release(&arena);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct qkv_error error = {""};
-    struct qkv_bpe *bpe = qkv_bpe_load(write_file("codes", data, size), &error), *again;
+    struct qkv_bpe *bpe RELEASED(free_bpe) = qkv_bpe_load(write_file("codes", data, size), &error);
     if (!bpe) {
         require_message(&error);
         return 0;
@@ -34,12 +31,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     REQUIRE(bpe->count > 0);
     const char *path = path_of("again");
     REQUIRE(!qkv_bpe_save(bpe, path, &error));
-    REQUIRE((again = qkv_bpe_load(path, &error)));
-    REQUIRE(qkv_bpe_checksum(bpe) == qkv_bpe_checksum(again));
+    struct qkv_bpe *again RELEASED(free_bpe) = qkv_bpe_load(path, &error);
+    REQUIRE(again && qkv_bpe_checksum(bpe) == qkv_bpe_checksum(again));
     struct input input = {data, size}, line;
     while (take_part(&input, "\n", &line)) cut_and_join(bpe, (const char *)line.data, line.size);
     cut_and_join(again, (const char *)data, size);
-    qkv_bpe_free(bpe);
-    qkv_bpe_free(again);
     return 0;
 }

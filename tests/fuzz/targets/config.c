@@ -15,18 +15,16 @@ static void require_same_after_writing(const struct qkv_config *config, struct q
     size_t size, complete_size, again_size;
     struct qkv_config again;
     struct qkv_messages messages;
-    char *text = text_of(config, full, &size), *complete = text_of(config, true, &complete_size);
+    char *text RELEASED(free_memory) = text_of(config, full, &size),
+               *complete RELEASED(free_memory) = text_of(config, true, &complete_size);
     REQUIRE(!qkv_config_read(&again, arena, write_file("again.yaml", text, size), NULL, 0, &messages));
-    char *text_again = text_of(&again, true, &again_size);
+    char *text_again RELEASED(free_memory) = text_of(&again, true, &again_size);
     REQUIRE(complete_size == again_size && !memcmp(complete, text_again, again_size));
-    free(text);
-    free(complete);
-    free(text_again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     struct qkv_config config;
     struct qkv_messages messages;
     if (qkv_config_read(&config, &arena, write_file("config.yaml", data, size), NULL, 0, &messages)) {
@@ -37,6 +35,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require_same_after_writing(&config, &arena, false);
         require_same_after_writing(&config, &arena, true);
     }
-    qkv_arena_release(&arena);
     return 0;
 }

@@ -38,8 +38,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                          .max_length = 8,
                                          .voc_min_freq = 1};
     struct qkv_data_config texts = {.src = text, .trg = text, .joint_vocabulary = switches & DROP_LONG};
-    struct qkv_corpus corpus = {0};
-    struct qkv_vocabulary source = {0}, target = {0};
+    struct qkv_corpus corpus RELEASED(qkv_corpus_release) = {0};
+    struct qkv_vocabulary source RELEASED(qkv_vocabulary_release) = {0},
+                                 target RELEASED(qkv_vocabulary_release) = {0};
     struct qkv_error error = {""};
     texts.trg.lang = "es";
     struct qkv_corpus_options options = {.drop_long = switches & DROP_LONG, .keep_raw = true};
@@ -53,8 +54,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             REQUIRE(*qkv_corpus_source(&corpus, i) && *qkv_corpus_target(&corpus, i));
         qkv_corpus_checksum(&corpus);
     }
-    qkv_corpus_release(&corpus);
-    qkv_vocabulary_release(&source);
-    qkv_vocabulary_release(&target);
     return 0;
 }

@@ -8,15 +8,13 @@ enum { MAX_EVALUATIONS = 8, FORMATS = sizeof OUTPUTS / sizeof *OUTPUTS };
 static void require_output(const char *name)
 {
     size_t size;
-    char *text = read_whole(path_of(name), &size);
+    char *text RELEASED(free_memory) = read_whole(path_of(name), &size);
     if (strstr(name, ".svg")) require_text(text, size, TEXT_XML);
     if (strstr(name, ".md") || strstr(name, ".txt")) require_text(text, size, TEXT_LINES);
     if (strstr(name, ".json")) {
-        cJSON *json = cJSON_Parse(text);
+        cJSON *json RELEASED(free_json) = cJSON_Parse(text);
         REQUIRE(json);
-        cJSON_Delete(json);
     }
-    free(text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -35,9 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         arguments[count++] = "-o";
         arguments[count++] = path_of(OUTPUTS[i]);
     }
-    struct outcome outcome = run_readable("compare", count, arguments);
+    struct outcome outcome RELEASED(outcome_release) = run_readable("compare", count, arguments);
     for (int i = 0; i < FORMATS && !outcome.code; i++)
         if (switches >> i & 1) require_output(OUTPUTS[i]);
-    outcome_release(&outcome);
     return 0;
 }

@@ -19,7 +19,7 @@ static void check(const struct qkv_alignment *gold)
     struct qkv_word_map map = {weights, WORDS, WORDS};
     struct qkv_alignment_result result = {0};
     struct qkv_alignment drawn;
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     struct qkv_error error;
     for (int i = 0; i < WORDS * WORDS; i++) weights[i] = (double)(i * 7 % 11);
     for (int64_t i = 0; i < gold->count; i++) {
@@ -34,12 +34,11 @@ static void check(const struct qkv_alignment *gold)
         REQUIRE(result.found_sure <= result.sure && result.sure <= gold->count);
         REQUIRE(result.found_sure <= result.found_possible && result.found_possible <= result.links);
     }
-    qkv_arena_release(&arena);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct qkv_alignments alignments = {0};
+    struct qkv_alignments alignments RELEASED(qkv_alignments_release) = {0};
     struct qkv_error error = {""};
     if (qkv_alignments_read(&alignments, write_file("links", data, size), QKV_LINKS_FROM_0, NULL, 0,
                             &error)) {
@@ -53,6 +52,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (gold->count || !has_empty) check(gold);
         has_empty = has_empty || !gold->count;
     }
-    qkv_alignments_release(&alignments);
     return 0;
 }

@@ -14,10 +14,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum { CAPACITY = 64 };
     struct input input = {data, size};
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     const char *overrides[CAPACITY];
-    int count = 0;
-    while (count < CAPACITY && (overrides[count] = take_text(&input, "\n", &arena))) count++;
+    const int count = take_lines(&input, CAPACITY, overrides, &arena);
     struct qkv_config config;
     struct qkv_scene scene;
     struct qkv_messages messages;
@@ -25,6 +24,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (qkv_config_read(&config, &arena, path, overrides, count, &messages)) require_messages(&messages);
     path = write_file("scene.yaml", SCENE, sizeof SCENE - 1);
     if (qkv_scene_read(&scene, &arena, path, NULL, overrides, count, &messages)) require_messages(&messages);
-    qkv_arena_release(&arena);
     return 0;
 }

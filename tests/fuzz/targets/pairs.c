@@ -12,9 +12,9 @@ static void require_readable(const struct qkv_pairs *pairs)
     const struct qkv_text_config words = {
         .lang = "en", .level = QKV_LEVEL_WORD, .max_length = 8, .voc_min_freq = 1};
     const struct qkv_data_config texts = {.src = words, .trg = words};
-    struct qkv_corpus corpus;
+    struct qkv_corpus corpus RELEASED(qkv_corpus_release) = {0};
     struct qkv_error error;
-    char *bytes = NULL;
+    char *bytes RELEASED(free_memory) = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&bytes, &size);
     REQUIRE(file);
@@ -22,7 +22,6 @@ static void require_readable(const struct qkv_pairs *pairs)
         fprintf(file, "%s\t%s\n", qkv_pairs_text(pairs, i, 0), qkv_pairs_text(pairs, i, 1));
     fclose(file);
     const char *path = write_file("train.tsv", bytes, size);
-    free(bytes);
     /* A byte order mark at the start of a sentence is text there, but not at the start of a file. */
     if (!strncmp(qkv_pairs_text(pairs, 0, 0), "\xEF\xBB\xBF", 3)) return;
     REQUIRE(!qkv_corpus_read(&corpus, path, &texts, (struct qkv_corpus_options){.keep_raw = true}, &error));
@@ -31,32 +30,29 @@ static void require_readable(const struct qkv_pairs *pairs)
         REQUIRE(!strcmp(qkv_corpus_source(&corpus, i), qkv_pairs_text(pairs, i, 0)));
         /* Targets are compared with translations, which are in normal form C. */
         const char *text = qkv_pairs_text(pairs, i, 1);
-        char *target = qkv_text_compose(text, strlen(text));
+        char *target RELEASED(free_memory) = qkv_text_compose(text, strlen(text));
         REQUIRE(target && !strcmp(qkv_corpus_target(&corpus, i), target));
-        free(target);
     }
-    qkv_corpus_release(&corpus);
 }
 
 static void require_split(const struct qkv_pairs *pairs)
 {
     struct qkv_error error = {""};
-    enum qkv_pairs_part *part = malloc((size_t)pairs->count * sizeof *part);
+    enum qkv_pairs_part *part RELEASED(free_memory) = malloc((size_t)pairs->count * sizeof *part);
     REQUIRE(part);
     if (qkv_pairs_split(pairs, (struct qkv_pairs_parts){2, 1, 7}, part, &error)) {
         require_message(&error);
-    } else {
-        int64_t count[QKV_PAIRS_PARTS] = {0};
-        for (int64_t i = 0; i < pairs->count; i++) {
-            count[part[i]]++;
-            for (int64_t k = 0; k < i && i < 100; k++)
-                for (int side = 0; side < 2; side++)
-                    REQUIRE(part[i] == part[k] ||
-                            strcmp(qkv_pairs_text(pairs, i, side), qkv_pairs_text(pairs, k, side)) != 0);
-        }
-        REQUIRE(count[QKV_PAIRS_TRAIN] && count[QKV_PAIRS_DEV] <= 2 && count[QKV_PAIRS_TEST] == 1);
+        return;
     }
-    free(part);
+    int64_t count[QKV_PAIRS_PARTS] = {0};
+    for (int64_t i = 0; i < pairs->count; i++) {
+        count[part[i]]++;
+        for (int64_t k = 0; k < i && i < 100; k++)
+            for (int side = 0; side < 2; side++)
+                REQUIRE(part[i] == part[k] ||
+                        strcmp(qkv_pairs_text(pairs, i, side), qkv_pairs_text(pairs, k, side)) != 0);
+    }
+    REQUIRE(count[QKV_PAIRS_TRAIN] && count[QKV_PAIRS_DEV] <= 2 && count[QKV_PAIRS_TEST] == 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -66,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct qkv_pairs_request request = {0};
     struct qkv_pairs_statistics facts;
     struct qkv_pairs_removed removed;
-    struct qkv_pairs pairs;
+    struct qkv_pairs pairs RELEASED(qkv_pairs_release) = {0};
     struct qkv_error error = {""};
     if (switches & COLUMNS) {
         request.column[0] = 2;
@@ -95,6 +91,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require_readable(&pairs);
         require_split(&pairs);
     }
-    qkv_pairs_release(&pairs);
     return 0;
 }

@@ -79,14 +79,12 @@ static const char *write_input(struct input input, unsigned switches)
     if (switches & WHOLE_FILE) return write_file("x.prepared", input.data, input.size);
     struct good_file good = good_file(switches);
     size_t size = good.size;
-    uint8_t *bytes = malloc(size + input.size + 1);
+    uint8_t *bytes RELEASED(free_memory) = malloc(size + input.size + 1);
     REQUIRE(bytes);
     memcpy(bytes, good.bytes, size);
     for (struct input part; take_part(&input, PART_END, &part);) change(bytes, &size, part);
     if (!(switches & WRONG_CHECKSUMS)) correct(bytes, size);
-    const char *path = write_file("x.prepared", bytes, size);
-    free(bytes);
-    return path;
+    return write_file("x.prepared", bytes, size);
 }
 
 /* All that training reads is inside the file and possible. */
@@ -107,8 +105,8 @@ static void read_batches(const struct qkv_corpus *corpus, unsigned switches)
 {
     const struct qkv_batches_options options = {switches & BY_TOKENS ? QKV_BATCH_TOKEN : QKV_BATCH_SENTENCE,
                                                 3, QKV_BATCH_ORDER_SHUFFLED, 1};
-    struct qkv_batches batches;
-    struct qkv_batch batch = {0};
+    struct qkv_batches batches RELEASED(qkv_batches_release);
+    struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     struct qkv_error error;
     int64_t sentences = 0;
     REQUIRE(!qkv_batches_init(&batches, corpus, options, &error));
@@ -117,8 +115,6 @@ static void read_batches(const struct qkv_corpus *corpus, unsigned switches)
         sentences += batch.count;
     }
     REQUIRE(sentences == corpus->count);
-    qkv_batch_release(&batch);
-    qkv_batches_release(&batches);
 }
 
 static enum qkv_status read_corpus(struct qkv_corpus *corpus, struct qkv_vocabulary vocabulary[2],
@@ -137,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input input = {data, size};
     unsigned switches = take_switches(&input);
     struct qkv_data_config config = data_of(switches);
-    struct qkv_corpus corpus = {0};
+    struct qkv_corpus corpus RELEASED(qkv_corpus_release) = {0};
     struct qkv_vocabulary vocabulary[2] = {0};
     struct qkv_bpe *bpe[2];
     struct qkv_error error = {""};
@@ -151,7 +147,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_side(&corpus.target, corpus.count, config.trg.max_length, &vocabulary[1]);
         read_batches(&corpus, switches);
     }
-    qkv_corpus_release(&corpus);
     for (int side = 0; side < 2; side++) {
         qkv_vocabulary_release(&vocabulary[side]);
         qkv_bpe_free(bpe[side]);

@@ -6,8 +6,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct qkv_error error = {""};
-    struct qkv_parameters parameters = {0};
-    struct qkv_state state = {0};
+    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
+    struct qkv_state state RELEASED(qkv_state_release) = {0};
     int64_t number;
     double first[32] = {0}, second[32] = {0}; /* b begins at element 16, the next multiple of 64 bytes */
     struct qkv_optimizer_state optimizer = {.name = "adam", .moment_count = 2, .moments = {first, second}};
@@ -27,7 +27,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         REQUIRE(state.list[i].key && state.list[i].text);
         qkv_state_get_integer(&state, state.list[i].key, &number, &error);
     }
-    qkv_state_release(&state);
-    qkv_parameters_release(&parameters);
     return 0;
 }

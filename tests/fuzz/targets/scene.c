@@ -15,7 +15,7 @@ static bool is_small(const struct qkv_scene *scene)
 
 static void render(const struct qkv_explanation *explanation, const struct qkv_format *format)
 {
-    char *bytes = NULL;
+    char *bytes RELEASED(free_memory) = NULL;
     size_t size;
     struct qkv_error error = {""};
     struct qkv_format_options options = {.full = true, .annotate = true};
@@ -24,12 +24,11 @@ static void render(const struct qkv_explanation *explanation, const struct qkv_f
         return;
     }
     if (!format->binary) require_text(bytes, size, TEXT_XML);
-    free(bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct qkv_arena arena = {0};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     struct qkv_scene scene;
     struct qkv_messages messages;
     struct qkv_explanation explanation;
@@ -42,6 +41,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require_message(&error);
     else if (is_small(&scene))
         render(&explanation, qkv_format((int64_t)size % formats));
-    qkv_arena_release(&arena);
     return 0;
 }

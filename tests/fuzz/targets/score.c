@@ -20,12 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (switches & SENTENCES) arguments[count++] = "--sentence-level";
     if (switches & TER)
         arguments[count++] = "--metrics=bleu,chrf,ter", arguments[count++] = "--ter-normalized";
-    struct outcome outcome = run_readable("score", count, arguments);
+    struct outcome outcome RELEASED(outcome_release) = run_readable("score", count, arguments);
     if (!outcome.code && switches & JSON) {
-        cJSON *object = cJSON_Parse(outcome.output);
+        cJSON *object RELEASED(free_json) = cJSON_Parse(outcome.output);
         REQUIRE(object);
-        cJSON_Delete(object);
     }
-    outcome_release(&outcome);
     return 0;
 }

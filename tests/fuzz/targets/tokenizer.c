@@ -16,14 +16,13 @@ static void require_tokens(const struct qkv_tokens *tokens)
 static void join_and_split(const struct qkv_text_config *text, const struct qkv_tokens *tokens)
 {
     struct qkv_arena arena = {0};
-    struct qkv_tokens again = {0};
+    struct qkv_tokens again RELEASED(qkv_tokens_release) = {0};
     struct qkv_error error;
     const char *joined = qkv_detokenize(text, tokens->count, tokens->token, &arena);
     REQUIRE(joined);
     REQUIRE(!qkv_tokenize(&again, text, joined, strlen(joined), &error));
     require_tokens(&again);
     REQUIRE((again.count == 0) == (tokens->count == 0) || text->level == QKV_LEVEL_CHAR);
-    qkv_tokens_release(&again);
     qkv_arena_release(&arena);
 }
 
@@ -37,10 +36,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                          .lowercase = switches & LOWERCASE,
                                          .split_punctuation = switches & SPLIT,
                                          .plain_marks = switches & PLAIN};
-    struct qkv_tokens tokens = {0};
+    struct qkv_tokens tokens RELEASED(qkv_tokens_release) = {0};
     struct qkv_error error = {""};
     while (take_part(&input, "\n", &line)) {
-        char *copy =
+        char *copy RELEASED(free_memory) =
             malloc(line.size ? line.size : 1); /* a block of its own, so that reading beyond it is found */
         REQUIRE(copy);
         memcpy(copy, line.data, line.size);
@@ -51,8 +50,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             require_tokens(&tokens);
             join_and_split(&text, &tokens);
         }
-        free(copy);
     }
-    qkv_tokens_release(&tokens);
     return 0;
 }

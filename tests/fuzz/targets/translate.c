@@ -33,10 +33,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (switches & SCORES) arguments[count++] = "--scores";
     if (switches & ONE_BY_ONE) arguments[count++] = "--batch=1";
     if (switches & QUIET) arguments[count++] = "-q";
-    struct outcome outcome = run_readable("translate", count, arguments);
+    struct outcome outcome RELEASED(outcome_release) = run_readable("translate", count, arguments);
     if (!outcome.code && !(switches & N_BEST) && !is_converted(&input))
         REQUIRE(count_lines(outcome.output, outcome.output_size) ==
                 count_lines((const char *)input.data, input.size));
-    outcome_release(&outcome);
     return 0;
 }

@@ -4,7 +4,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct qkv_vocabulary vocabulary = {0}, again = {0};
+    struct qkv_vocabulary vocabulary RELEASED(qkv_vocabulary_release) = {0},
+                                     again RELEASED(qkv_vocabulary_release) = {0};
     struct qkv_error error = {""};
     if (qkv_vocabulary_load(&vocabulary, write_file("vocabulary", data, size), &error)) {
         require_message(&error);
@@ -17,7 +18,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *path = path_of("again");
     REQUIRE(!qkv_vocabulary_save(&vocabulary, path, &error) && !qkv_vocabulary_load(&again, path, &error));
     REQUIRE(qkv_vocabulary_checksum(&vocabulary) == qkv_vocabulary_checksum(&again));
-    qkv_vocabulary_release(&vocabulary);
-    qkv_vocabulary_release(&again);
     return 0;
 }
