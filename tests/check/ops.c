@@ -44,7 +44,8 @@ Test(ops, every_planted_fault_is_caught)
                 .sample = qkv_fault_is_declaration((enum qkv_fault)fault) ? 1 : 4,
                 .first_failure = true,
             };
-            struct qkv_check_report report = report_on((enum qkv_op_id)op, options);
+            struct qkv_check_report report RELEASED(qkv_check_release) =
+                report_on((enum qkv_op_id)op, options);
             changed[fault] += report.fault_calls > 0;
             const char *advice = fault == QKV_FAULT_ELEMENTWISE
                                      ? ": if element i of input 1 affects only element i of the result, add "
@@ -52,7 +53,6 @@ Test(ops, every_planted_fault_is_caught)
                                      : "";
             cr_expect_eq(report.failures > 0, report.fault_calls > 0, "%s with fault %s%s",
                          qkv_op_name((enum qkv_op_id)op), qkv_fault_name((enum qkv_fault)fault), advice);
-            qkv_check_release(&report);
         }
     if (is_slow_build()) return; /* too few for the counts below */
     const int64_t ops = QKV_OP_COUNT - 1;

@@ -7,9 +7,9 @@ static void in_every_variant(void (*test)(struct qkv_graph *graph, const char *n
 {
     for (int v = 0; v <= VARIANT_COUNT; v++) {
         setenv("QKV_KERNELS", VARIANTS[v % VARIANT_COUNT], 1);
-        struct qkv_graph *graph = qkv_graph_new(v < VARIANT_COUNT ? QKV_FLOAT32 : QKV_FLOAT64);
+        struct qkv_graph *graph RELEASED(free_graph) =
+            qkv_graph_new(v < VARIANT_COUNT ? QKV_FLOAT32 : QKV_FLOAT64);
         test(graph, v < VARIANT_COUNT ? VARIANTS[v] : "float64");
-        qkv_graph_free(graph);
     }
 }
 

@@ -111,7 +111,7 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
         const bool has_attention = VARIANTS[v].score != QKV_ATTENTION_SCORE_NONE;
         struct tiny tiny = tiny_with(model_of(&VARIANTS[v], QKV_FLOAT64), 4, SOURCE, TARGET, 1), alone = tiny;
         struct qkv_trace trace, trace_alone;
-        struct qkv_graph *graph = tiny_traced(&tiny, &trace);
+        struct qkv_graph *graph RELEASED(free_graph) = tiny_traced(&tiny, &trace);
         int compared = 0;
         cr_assert_eq(cross_weights(&trace) != NULL, has_attention, "%s", name);
         for (int64_t s = 0; has_attention && s < 4; s++) {
@@ -139,7 +139,6 @@ Test(recurrent, the_trace_holds_the_attention_of_each_sentence)
                                    (int)i);
         }
         cr_expect(!has_attention || compared > 1, "%d", compared);
-        qkv_graph_free(graph);
         tiny_release(&tiny);
     }
 }
