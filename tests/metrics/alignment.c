@@ -3,17 +3,6 @@
 #include "gold_links.h"
 #include "metrics/links.h"
 
-/* What is said about a file, without its path. */
-static const char *refusal(const char *name, const char *text)
-{
-    struct qkv_alignments alignments;
-    const char *path = write_text(scratch(name), "gold.links", text);
-    cr_assert_eq(qkv_alignments_read(&alignments, path, QKV_LINKS_FROM_0, NULL, 0, &error), QKV_INVALID);
-    cr_assert(begins(error.message, path));
-    cr_assert_eq(alignments.count, 0);
-    return error.message + strlen(path);
-}
-
 Test(pharaoh, reads_sure_and_possible_links)
 {
     struct qkv_alignments read RELEASED(qkv_alignments_release) =
@@ -61,29 +50,6 @@ Test(pharaoh, merges_many_links_of_a_line, .timeout = 30)
     }
 }
 
-Test(pharaoh, points_at_what_is_no_link)
-{
-    static const char rest[] = " is not a link between words: write 0-2 for a sure link from the first "
-                               "source word to the third target word, 0p2 for a possible one";
-    static const char *const cases[][3] = {{"0-0 1_2\n", ":1:5: ", "1_2"},
-                                           {"\n0-\n", ":2:1: ", "0-"},
-                                           {"-1", ":1:1: ", "-1"},
-                                           {"0-1x 2-2", ":1:1: ", "0-1x"},
-                                           {"7", ":1:1: ", "7"},
-                                           {"1-2-3", ":1:1: ", "1-2-3"},
-                                           {"0-12345678901", ":1:1: ", "0-12345678901"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        cr_assert_str_eq(refusal("points", cases[i][0]), format("%s%s%s", cases[i][1], cases[i][2], rest));
-}
-
-/* tests/data/lines.c has other files that cannot be read. */
-Test(pharaoh, refuses_files_that_are_none)
-{
-    struct qkv_alignments alignments;
-    expect_refusal(qkv_alignments_read(&alignments, "no/such/file", QKV_LINKS_FROM_0, NULL, 0, &error),
-                   "no/such/file: cannot be read: No such file or directory");
-}
-
 /* Links as text: "0-0 1p1 ". */
 static const char *text_of(const struct qkv_alignment *links)
 {
@@ -97,114 +63,111 @@ static const char *text_of(const struct qkv_alignment *links)
 
 /* ---- formats, and from which number words count ---- */
 
-/* Four sentence pairs, of 2, 3, 5 and 4 words. */
-static const struct qkv_word_counts WORDS[] = {{2, 2}, {3, 3}, {5, 4}, {4, 4}};
-
-/* The links of a file of those pairs, as text: "0-0 1p1 | 2-2 | | 3-3", or what is said about it, without its path. */
-static const char *read_as(const char *name, enum qkv_links_from from, const char *text)
+/* The links of a file, as text: "0-0 1p1 | 2-2 | | 3-3", or what is said about it, without its path. */
+static const char *read_as(enum qkv_links_from from, const struct qkv_word_counts *words, int64_t pairs,
+                           const char *text, struct qkv_alignments *gold)
 {
-    struct qkv_alignments gold;
-    const char *path = write_text(scratch(name), "gold", text);
-    if (qkv_alignments_read(&gold, path, from, WORDS, 4, &error)) {
-        cr_assert(begins(error.message, path));
+    const char *path = write_text(scratch("read_as"), "gold", text), *links = "";
+    if (qkv_alignments_read(gold, path, from, words, pairs, &error)) {
+        cr_assert(begins(error.message, path) && gold->count == 0);
         return error.message + strlen(path);
     }
-    const char *links = "";
-    for (int64_t i = 0; i < gold.count; i++)
-        links = format("%s%s%s", links, text_of(&gold.sentences[i]), i + 1 < gold.count ? "| " : "");
-    qkv_alignments_release(&gold);
+    for (int64_t i = 0; i < gold->count; i++)
+        links = format("%s%s%s", links, i ? "| " : "", text_of(&gold->sentences[i]));
     return links;
 }
 
-static const char FROM_0[] = "0-0 1p1 | 2-2 | | 0-1 3-3 ";
+#define GOLD "0-0 1p1 | 2-2 | | 0-1 3-3 "
+#define EITHER                                                                                               \
+    ": words may count from 0 or from 1: no link has a word 0, nor a word that only counting from 1 "        \
+    "explains; say which with --links-from 0 or --links-from 1 (in a config: data.train_links_from)"
+#define NO_LINK                                                                                              \
+    " is not a link between words: write 0-2 for a sure link from the first source word to the third "       \
+    "target "                                                                                                \
+    "word, 0p2 for a possible one"
+#define NO_WA_LINE                                                                                           \
+    " is not a line of a .wa file: number of a sentence pair, source word, target word, and S (sure) or P "  \
+    "(possible), as in 1 1 3 S"
 
-Test(formats, detects_the_format_and_the_first_word)
+Test(formats, are_read_or_refused)
 {
-    static const char *const files[] = {
-        "0-0 1p1\n2-2\n\n3-3 0-1\n",
-        "1-1 2p2\n3-3\n\n4-4 1-2\n", /* word 4 of 4: only counting from 1 explains it */
-        "a b\tx y\t0-0 1?1\na b c\tx y z\t2-2\na b c d e\tx y z v\t\na b c d\tx y z v\t3-3 0-1\n",
-        "a b\tx y\t1-1 2?2\r\na b c\tx y z\t3-3\r\na b c d e\tx y z v\t\r\na b c d\tx y z v\t4-4 1-2\r\n",
-        "1 1 1\n1 2 2 P\n2 3 3 S\n4 4 4 S\n4 1 2\n",
-        "\n0004 4 4 S 0.9\n0004 1 2 0.1\n0001 2 2 P 1e-3\n\n0002 3 3\n0001 1 1 S\n",
-    };
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        cr_expect_str_eq(read_as("formats", QKV_LINKS_FROM_DETECTED, files[i]), FROM_0, "%zu: %s", i,
-                         files[i]);
-}
-
-Test(formats, obey_the_first_word_that_is_given)
-{
-    cr_expect_str_eq(read_as("given", QKV_LINKS_FROM_1, "1-1\n1-1\n1-2\n1-1\n"), "0-0 | 0-0 | 0-1 | 0-0 ");
-    cr_expect_str_eq(read_as("given", QKV_LINKS_FROM_0, "1-1\n1-1\n1-2\n1-1\n"), "1-1 | 1-1 | 1-2 | 1-1 ");
-    cr_expect_str_eq(read_as("given", QKV_LINKS_FROM_0, "1 1 1 P\n2 0 2\n"), "1p1 | 0-2 | | ");
-    cr_expect_str_eq(read_as("given", QKV_LINKS_FROM_1, "1 1 0 P\n1 0 2\n2 1 2\n"), "| 0-1 | | ",
-                     "links of a .wa file to no word are left out");
-    cr_expect_str_eq(read_as("given", QKV_LINKS_FROM_DETECTED, "\n\n\n\n"), "| | | ");
-}
-
-Test(formats, refuse_what_is_ambiguous)
-{
-    static const char either[] =
-        ": words may count from 0 or from 1: no link has a word 0, nor a word that only counting from 1 "
-        "explains; say which with --links-from 0 or --links-from 1 (in a config: data.train_links_from)";
-    cr_expect_str_eq(read_as("either", QKV_LINKS_FROM_DETECTED, "1-1\n1-1\n1-2\n1-1\n"), either);
-    cr_expect_str_eq(read_as("null", QKV_LINKS_FROM_DETECTED, "1 1 1 P\n1 1 2\n2 0 1\n"),
-                     ":3:3: the words of a .wa file count from 1, but here is word 0: if it means no word, "
-                     "--links-from 1 leaves such links out; if words count from 0, give --links-from 0 (in a "
-                     "config: data.train_links_from)");
-    cr_expect_str_eq(read_as("zero", QKV_LINKS_FROM_1, "1-1\n1-1\n1-2 1-0\n1-1\n"),
-                     ":3:5: here is word 0, but --links-from 1 (in a config: data.train_links_from) says "
-                     "that words count from 1");
-    struct qkv_alignments gold;
-    const char *path = write_text(scratch("unknown"), "gold", "1-1\n");
-    expect_refusal(qkv_alignments_read(&gold, path, QKV_LINKS_FROM_DETECTED, NULL, 0, &error),
-                   format("%s%s", path, either));
-    expect_refusal(qkv_alignments_read(&gold, path, (enum qkv_links_from)9, NULL, 0, &error),
-                   format("%s: `from` is 9, which is no value of enum qkv_links_from", path));
-}
-
-Test(formats, refuse_what_does_not_fit_the_text)
-{
+    enum { DETECTED = QKV_LINKS_FROM_DETECTED, FROM_0 = QKV_LINKS_FROM_0, FROM_1 = QKV_LINKS_FROM_1 };
+    /* Four sentence pairs, of 2, 3, 5 and 4 words; without pairs, the text is not known. */
+    static const struct qkv_word_counts words[] = {{2, 2}, {3, 3}, {5, 4}, {4, 4}};
     static const struct {
-        enum qkv_links_from from;
-        const char *text, *message;
-    } cases[] = {
-        {QKV_LINKS_FROM_DETECTED, "0-0\n\n\n0-4\n",
-         ":4:1: link 0-4 has no target word 4: the sentence has 4, from 0"},
-        {QKV_LINKS_FROM_DETECTED, "1-1\n1-1\n\n5p1\n",
-         ":4:1: link 5p1 has no source word 5: the sentence has 4, from 1"},
-        {QKV_LINKS_FROM_0, "1-1 2-1\n\n\n\n",
-         ":1:5: link 2-1 has no source word 2: the sentence has 2, from 0"},
-        {QKV_LINKS_FROM_DETECTED, "1 1 1\n2 3 3\n2 4 3\n",
+        int from, pairs;
+        const char *text, *seen;
+    } rows[] = {
+        /* The format and the first word are detected. */
+        {DETECTED, 4, "0-0 1p1\n2-2\n\n3-3 0-1\n", GOLD},
+        /* Word 4 of 4: only counting from 1 explains it. */
+        {DETECTED, 4, "1-1 2p2\n3-3\n\n4-4 1-2\n", GOLD},
+        {DETECTED, 4,
+         "a b\tx y\t0-0 1?1\na b c\tx y z\t2-2\na b c d e\tx y z v\t\na b c d\tx y z v\t3-3 0-1\n", GOLD},
+        {DETECTED, 4,
+         "a b\tx y\t1-1 2?2\r\na b c\tx y z\t3-3\r\na b c d e\tx y z v\t\r\na b c d\tx y z v\t4-4 1-2\r\n",
+         GOLD},
+        {DETECTED, 4, "1 1 1\n1 2 2 P\n2 3 3 S\n4 4 4 S\n4 1 2\n", GOLD},
+        {DETECTED, 4, "\n0004 4 4 S 0.9\n0004 1 2 0.1\n0001 2 2 P 1e-3\n\n0002 3 3\n0001 1 1 S\n", GOLD},
+        {DETECTED, 4, "\n\n\n\n", "| | | "},
+        /* A first word that is given is obeyed. Links of a .wa file to no word are left out. */
+        {FROM_1, 4, "1-1\n1-1\n1-2\n1-1\n", "0-0 | 0-0 | 0-1 | 0-0 "},
+        {FROM_0, 4, "1-1\n1-1\n1-2\n1-1\n", "1-1 | 1-1 | 1-2 | 1-1 "},
+        {FROM_0, 4, "1 1 1 P\n2 0 2\n", "1p1 | 0-2 | | "},
+        {FROM_1, 4, "1 1 0 P\n1 0 2\n2 1 2\n", "| 0-1 | | "},
+        /* What is ambiguous is refused, */
+        {DETECTED, 4, "1-1\n1-1\n1-2\n1-1\n", EITHER},
+        {DETECTED, 0, "1-1\n", EITHER},
+        {DETECTED, 4, "1 1 1 P\n1 1 2\n2 0 1\n",
+         ":3:3: the words of a .wa file count from 1, but here is word 0: if it means no word, --links-from "
+         "1 "
+         "leaves such links out; if words count from 0, give --links-from 0 (in a config: "
+         "data.train_links_from)"},
+        {FROM_1, 4, "1-1\n1-1\n1-2 1-0\n1-1\n",
+         ":3:5: here is word 0, but --links-from 1 (in a config: data.train_links_from) says that words "
+         "count "
+         "from 1"},
+        /* what does not fit the text, */
+        {DETECTED, 4, "0-0\n\n\n0-4\n", ":4:1: link 0-4 has no target word 4: the sentence has 4, from 0"},
+        {DETECTED, 4, "1-1\n1-1\n\n5p1\n", ":4:1: link 5p1 has no source word 5: the sentence has 4, from 1"},
+        {FROM_0, 4, "1-1 2-1\n\n\n\n", ":1:5: link 2-1 has no source word 2: the sentence has 2, from 0"},
+        {DETECTED, 4, "1 1 1\n2 3 3\n2 4 3\n",
          ":3:3: link 4-3 has no source word 4: the sentence has 3, from 1"},
-        {QKV_LINKS_FROM_DETECTED, "0-0\n\n\n", ": has 3 lines, but the corpus has 4 pairs"},
-        {QKV_LINKS_FROM_DETECTED, "1 1 1\n5 1 1\n",
-         ":2: a link of sentence pair 5, but the corpus has 4 pairs"},
-        {QKV_LINKS_FROM_DETECTED, "0 1 1\n", ":1: sentence pairs have the numbers 1, 2, ..., not 0"},
-        {QKV_LINKS_FROM_DETECTED, "1 1 1\n1 1-2\n",
-         ":2: is not a line of a .wa file: number of a sentence pair, source word, target word, and S (sure) "
-         "or P (possible), as in 1 1 3 S"},
-        {QKV_LINKS_FROM_DETECTED, "1 1 1 X\n",
-         ":1: is not a line of a .wa file: number of a sentence pair, source word, target word, and S (sure) "
-         "or P (possible), as in 1 1 3 S"},
-        {QKV_LINKS_FROM_DETECTED, "a b\tc d\t0-0\na\tb\n",
+        {DETECTED, 4, "0-0\n\n\n", ": has 3 lines, but the corpus has 4 pairs"},
+        {DETECTED, 4, "1 1 1\n5 1 1\n", ":2: a link of sentence pair 5, but the corpus has 4 pairs"},
+        {DETECTED, 4, "0 1 1\n", ":1: sentence pairs have the numbers 1, 2, ..., not 0"},
+        {DETECTED, 4, "a b\tc d\t0-0\na b\u00a0c\t d e\t0-0\n",
+         ":2: the source has 2 words, but that of the text has 3: these are links of another text, or of "
+         "other "
+         "tokens"},
+        {DETECTED, 4, "a\tb\t0-0\n",
+         ":1: the source has 1 word, but that of the text has 2: these are links of another text, or of "
+         "other "
+         "tokens"},
+        /* and what is no link. */
+        {DETECTED, 4, "1 1 1\n1 1-2\n", ":2:" NO_WA_LINE},
+        {DETECTED, 4, "1 1 1 X\n", ":1:" NO_WA_LINE},
+        {DETECTED, 4, "a b\tc d\t0-0\na\tb\n",
          ":2: the line has no third column; a line is source<TAB>target<TAB>links, as in the lines before "
          "it"},
-        {QKV_LINKS_FROM_DETECTED, "a b\tc d\t0-0\na b\u00a0c\t d e\t0-0\n",
-         ":2: the source has 2 words, but that of the text has 3: these are links of another text, or of "
-         "other tokens"},
-        {QKV_LINKS_FROM_DETECTED, "a b\tc d\n",
+        {DETECTED, 4, "a b\tc d\n",
          ":1: has two columns, but links are the third: source<TAB>target<TAB>0-0 1-2"},
-        {QKV_LINKS_FROM_DETECTED, "a\tb\t0-0\n",
-         ":1: the source has 1 word, but that of the text has 2: these are links of another text, or of "
-         "other tokens"},
-        {QKV_LINKS_FROM_DETECTED, "a b\tc d\t0-0 x\n",
-         ":1:13: x is not a link between words: write 0-2 for a sure link from the first source word to the "
-         "third target word, 0p2 for a possible one"},
+        {DETECTED, 4, "a b\tc d\t0-0 x\n", ":1:13: x" NO_LINK},
+        {FROM_0, 0, "0-0 1_2\n", ":1:5: 1_2" NO_LINK},
+        {FROM_0, 0, "\n0-\n", ":2:1: 0-" NO_LINK},
+        {FROM_0, 0, "-1", ":1:1: -1" NO_LINK},
+        {FROM_0, 0, "0-1x 2-2", ":1:1: 0-1x" NO_LINK},
+        {FROM_0, 0, "7", ":1:1: 7" NO_LINK},
+        {FROM_0, 0, "1-2-3", ":1:1: 1-2-3" NO_LINK},
+        {FROM_0, 0, "0-12345678901", ":1:1: 0-12345678901" NO_LINK},
+        {9, 0, "1-1\n", ": `from` is 9, which is no value of enum qkv_links_from"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        cr_expect_str_eq(read_as("fits", cases[i].from, cases[i].text), cases[i].message);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct qkv_alignments gold RELEASED(qkv_alignments_release) = {0};
+        const char *seen = read_as((enum qkv_links_from)rows[i].from, rows[i].pairs ? words : NULL,
+                                   rows[i].pairs, rows[i].text, &gold);
+        cr_expect_str_eq(seen, rows[i].seen, "%s\n gives %s", rows[i].text, seen);
+    }
 }
 
 /* For awk and fast_align, the words are 10<no-break space>km and far; for Python's split, 10, km and far. */
@@ -214,10 +177,10 @@ Test(formats, fit_words_between_other_white_space)
         const char *links, *seen;
         bool by_unicode;
     } cases[] = {
-        {"0-0 1-1\n0-0\n", "0-0 1-1 0-0 ", false},
-        {"0-0 1-0 2-1\n0-0\n", "0-0 1-1 0-0 ", true},
-        {"1-1 3-2\n1-1\n", "0-0 1-1 0-0 ", true},
-        {"1 1 1\n1 3 2\n2 1 1\n", "0-0 1-1 0-0 ", true},
+        {"0-0 1-1\n0-0\n", "0-0 1-1 | 0-0 ", false},
+        {"0-0 1-0 2-1\n0-0\n", "0-0 1-1 | 0-0 ", true},
+        {"1-1 3-2\n1-1\n", "0-0 1-1 | 0-0 ", true},
+        {"1 1 1\n1 3 2\n2 1 1\n", "0-0 1-1 | 0-0 ", true},
         {"0-0 3-1\n0-0\n",
          ":1:5: link 3-1 has no source word 3: the sentence has 2, from 0; nor do the links fit words that "
          "any white space separates: sentence pair 1 has U+00A0 between words",
@@ -225,24 +188,23 @@ Test(formats, fit_words_between_other_white_space)
     };
     const struct qkv_word_counts words[] = {{2, 2, {"10\u00a0km far", "a b"}}, {1, 1, {"c", "d"}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct qkv_alignments gold RELEASED(qkv_alignments_release);
-        const char *path = write_text(scratch("spaces"), "gold", cases[i].links), *seen = "";
-        if (qkv_alignments_read(&gold, path, QKV_LINKS_FROM_DETECTED, words, 2, &error)) {
-            cr_expect_str_eq(error.message + strlen(path), cases[i].seen);
-            continue;
-        }
-        for (int64_t s = 0; s < gold.count; s++) seen = format("%s%s", seen, text_of(&gold.sentences[s]));
+        struct qkv_alignments gold RELEASED(qkv_alignments_release) = {0};
+        const char *seen = read_as(QKV_LINKS_FROM_DETECTED, words, 2, cases[i].links, &gold);
         cr_expect_str_eq(seen, cases[i].seen, "%s", cases[i].links);
+        if (!gold.count) continue;
         cr_expect(gold.spaces.pair == 1 && gold.spaces.space == 0xA0 &&
                       gold.spaces.by_unicode == cases[i].by_unicode,
                   "%s", cases[i].links);
     }
 }
 
-/* Neither reaches a pair that `words` does not have, nor a number that int64_t does not have. */
-Test(formats, refuse_counts_and_words_out_of_range)
+/* Neither reaches a pair that `words` does not have, nor a number that int64_t does not have. tests/data/lines.c has other
+ * files that cannot be read. */
+Test(formats, refuse_missing_files_and_counts_and_words_out_of_range)
 {
     struct qkv_alignments alignments;
+    expect_refusal(qkv_alignments_read(&alignments, "no/such/file", QKV_LINKS_FROM_0, NULL, 0, &error),
+                   "no/such/file: cannot be read: No such file or directory");
     const struct qkv_word_counts *words = calloc(1, sizeof *words);
     const char *path = write_text(scratch("count"), "links", "0-0\n");
     expect_refusal(qkv_alignments_read(&alignments, path, QKV_LINKS_FROM_DETECTED, words, -1, &error),
@@ -302,46 +264,45 @@ Test(drawing, symmetrizes_as_by_hand)
     cr_expect_null(qkv_alignment_drawing_name(QKV_DRAWINGS));
 }
 
-/* One target word and four source words: the link in the middle grows to both sides, to the left against the order in
- * which links are visited. */
-Test(drawing, grows_until_nothing_changes)
-{
-    double weights[4] = {0.1, 0.2, 0.4, 0.3}, back[4] = {1, 1, 1, 1};
-    struct qkv_word_map map = {weights, 1, 4}, reverse = {back, 4, 1};
-    cr_expect_str_eq(drawn(&map, &reverse, QKV_DRAWING_INTERSECTION, 0), "2-0");
-    cr_expect_str_eq(drawn(&map, &reverse, QKV_DRAWING_GROW_DIAG, 0), "0-0 1-0 2-0 3-0");
-}
-
 /* Two target words, three source words: row 0 has two equal weights, and both rows point at source word 1. */
 static double weights[2 * 3] = {0.1, 0.4, 0.4, 0.2, 0.7, 0.1};
 static const struct qkv_word_map map = {.weights = weights, .targets = 2, .sources = 3};
 
-Test(drawing, takes_the_first_of_equal_weights_in_rows_and_columns)
+Test(drawing, draws_small_maps)
 {
-    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_TARGET, 0), "1-0 1-1");
-    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_SOURCE, 0), "0-1 1-1 2-0");
-    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_UNION, 0), "0-1 1-0 1-1 2-0");
-}
-
-Test(drawing, draws_all_links_above_a_threshold)
-{
-    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_TARGET, 0.2), "1-0 1-1 2-0", "0.2 is not above 0.2");
-    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_UNION, 0.95), "");
-    /* The columns are divided by their sums: 1/3 and 2/3, 4/11 and 7/11, 4/5 and 1/5. */
-    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_SOURCE, 0.35), "0-1 1-0 1-1 2-0");
-    cr_expect_str_eq(drawn(&map, NULL, QKV_DRAWING_SOURCE, 0.64), "0-1 2-0");
-    double back[3 * 2] = {0.9, 0.1, 0.25, 0.75, 0.5, 0.5};
-    struct qkv_word_map reverse = {back, 3, 2};
-    cr_expect_str_eq(drawn(&map, &reverse, QKV_DRAWING_SOURCE, 0.3), "0-0 1-1 2-0 2-1");
-    cr_expect_str_eq(drawn(&map, &reverse, QKV_DRAWING_INTERSECTION, 0.3), "1-1 2-0");
-}
-
-Test(drawing, links_no_word_without_weight)
-{
-    double none[2 * 2] = {0, 0, 0, 0.5};
-    struct qkv_word_map empty = {none, 2, 2}, nothing = {none, 0, 2};
-    cr_expect_str_eq(drawn(&empty, NULL, QKV_DRAWING_UNION, 0), "1-1");
-    cr_expect_str_eq(drawn(&nothing, NULL, QKV_DRAWING_GROW_DIAG_FINAL_AND, 0), "");
+    double back[3 * 2] = {0.9, 0.1, 0.25, 0.75, 0.5, 0.5}, row[4] = {0.1, 0.2, 0.4, 0.3},
+                    ones[4] = {1, 1, 1, 1}, none[2 * 2] = {0, 0, 0, 0.5};
+    const struct qkv_word_map reverse = {back, 3, 2}, wide = {row, 1, 4}, high = {ones, 4, 1},
+                              empty = {none, 2, 2}, nothing = {none, 0, 2};
+    const struct {
+        const struct qkv_word_map *map, *reverse;
+        enum qkv_alignment_drawing drawing;
+        double threshold;
+        const char *links;
+    } rows[] = {
+        /* One target word and four source words: the link in the middle grows to both sides until nothing changes, to the left
+         * against the order in which links are visited. */
+        {&wide, &high, QKV_DRAWING_INTERSECTION, 0, "2-0"},
+        {&wide, &high, QKV_DRAWING_GROW_DIAG, 0, "0-0 1-0 2-0 3-0"},
+        /* The first of equal weights is taken, in rows and columns. */
+        {&map, NULL, QKV_DRAWING_TARGET, 0, "1-0 1-1"},
+        {&map, NULL, QKV_DRAWING_SOURCE, 0, "0-1 1-1 2-0"},
+        {&map, NULL, QKV_DRAWING_UNION, 0, "0-1 1-0 1-1 2-0"},
+        /* All links above a threshold are drawn; 0.2 is not above 0.2. */
+        {&map, NULL, QKV_DRAWING_TARGET, 0.2, "1-0 1-1 2-0"},
+        {&map, NULL, QKV_DRAWING_UNION, 0.95, ""},
+        /* The columns are divided by their sums: 1/3 and 2/3, 4/11 and 7/11, 4/5 and 1/5. */
+        {&map, NULL, QKV_DRAWING_SOURCE, 0.35, "0-1 1-0 1-1 2-0"},
+        {&map, NULL, QKV_DRAWING_SOURCE, 0.64, "0-1 2-0"},
+        {&map, &reverse, QKV_DRAWING_SOURCE, 0.3, "0-0 1-1 2-0 2-1"},
+        {&map, &reverse, QKV_DRAWING_INTERSECTION, 0.3, "1-1 2-0"},
+        /* A word without weight has no link. */
+        {&empty, NULL, QKV_DRAWING_UNION, 0, "1-1"},
+        {&nothing, NULL, QKV_DRAWING_GROW_DIAG_FINAL_AND, 0, ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        cr_expect_str_eq(drawn(rows[i].map, rows[i].reverse, rows[i].drawing, rows[i].threshold),
+                         rows[i].links, "row %zu", i);
 }
 
 Test(drawing, multiplies_two_directions)
@@ -367,19 +328,13 @@ Test(drawing, multiplies_two_directions)
                    "sentence pair");
 }
 
-Test(drawing, refuses_maps_and_options_that_do_not_fit)
+Test(drawing, refuses_maps_that_do_not_fit_or_that_no_memory_holds)
 {
     struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
     struct qkv_alignment links;
     expect_refusal(qkv_alignment_draw(&map, &map, QKV_DRAWING_UNION, 0, &arena, &links, &error),
                    "word maps of shapes [2, 3] and [2, 3] are not of the two directions of one "
                    "sentence pair");
-}
-
-Test(drawing, refuses_maps_that_no_memory_holds)
-{
-    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
-    struct qkv_alignment links;
     const struct qkv_word_map largest = {map.weights, INT32_MAX, INT32_MAX};
     expect_refusal(qkv_alignment_draw(&largest, NULL, QKV_DRAWING_UNION, 0, &arena, &links, &error),
                    "out of memory");
