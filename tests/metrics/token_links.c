@@ -12,7 +12,7 @@ static const char *read_links(const char *name, const char *pairs, const char *t
     const struct qkv_data_config data = {.src = side, .trg = side};
     struct qkv_corpus corpus RELEASED(qkv_corpus_release);
     struct qkv_token_links links;
-    const struct qkv_corpus_options options = {.drop_long = true, .keep_words = true};
+    const struct qkv_corpus_options options = {.drop_long = true, .keep_words = true, .keep_raw = true};
     expect_done(qkv_corpus_read(&corpus, path, &data, options, &error));
     enum qkv_status status = qkv_token_links_read(&links, write_text(folder, "links", text),
                                                   QKV_LINKS_FROM_DETECTED, &corpus, NULL, &error);

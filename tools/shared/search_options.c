@@ -112,9 +112,8 @@ void note_cut(int64_t cut, int64_t count)
 enum qkv_status search_options_apply(const struct search_options *options, struct qkv_testing_config *testing,
                                      struct qkv_error *error)
 {
-    for (int64_t i = 0; options->length_penalty && length_penalty_name(NULL, i); i++)
-        if (!strcmp(options->length_penalty, length_penalty_name(NULL, i)))
-            testing->length_penalty = (enum qkv_length_penalty)i;
+    testing->length_penalty = (enum qkv_length_penalty)choice_index(
+        options->length_penalty, length_penalty_name, (int)testing->length_penalty);
     if (options->beam) testing->beam_size = options->beam;
     if (options->beam_alpha >= 0) testing->beam_alpha = options->beam_alpha;
     if (options->max_length) testing->max_output_length = options->max_length;

@@ -20,6 +20,7 @@ struct block {
     struct qkv_ids *prefix;         /* [capacity]: the beginnings of their translations */
     int64_t *number;                /* [capacity]: their numbers */
     int64_t filled;                 /* number of `ids` */
+    bool is_end;                    /* nothing follows; for other processes */
     struct qkv_arena arena, memory; /* of the present lines; of the arrays */
 };
 
@@ -51,12 +52,6 @@ static void block_clear(struct block *block)
     qkv_arena_reset(&block->arena);
 }
 
-/* The data that is shared between processes. */
-struct shared {
-    struct block *block;
-    bool *end;
-};
-
 static void move_ids(struct block *block, struct qkv_parcel *parcel, struct qkv_ids *ids)
 {
     qkv_parcel_move(parcel, &ids->length, sizeof ids->length);
@@ -72,10 +67,9 @@ static void move_ids(struct block *block, struct qkv_parcel *parcel, struct qkv_
 
 static void move(void *context, int rank, struct qkv_parcel *parcel)
 {
-    const struct shared *shared = context;
-    struct block *block = shared->block;
+    struct block *block = context;
     (void)rank;
-    qkv_parcel_move(parcel, shared->end, sizeof *shared->end);
+    qkv_parcel_move(parcel, &block->is_end, sizeof block->is_end);
     qkv_parcel_move(parcel, &block->filled, sizeof block->filled);
     for (int64_t i = 0; i < block->filled && !parcel->has_failed; i++) {
         qkv_parcel_move(parcel, &block->number[i], sizeof block->number[i]);
@@ -84,13 +78,11 @@ static void move(void *context, int rank, struct qkv_parcel *parcel)
     }
 }
 
-/* Sends the lines with words, which process 0 has read, to the other processes, and its *end, which is true after the last
- * block. Does nothing in a single process. */
-static enum qkv_status block_share(struct block *block, struct qkv_processes *processes, bool *end,
+/* Sends the lines with words, which process 0 has read, to the other processes. Does nothing in a single process. */
+static enum qkv_status block_share(struct block *block, struct qkv_processes *processes,
                                    struct qkv_error *error)
 {
-    struct shared shared = {block, end};
-    const struct qkv_parcel_contents contents = {&shared, move};
+    const struct qkv_parcel_contents contents = {block, move};
     return qkv_share(processes, &contents, error);
 }
 
@@ -206,11 +198,10 @@ static enum qkv_status flush(struct translator *t, struct qkv_error *error)
 {
     struct block *block = &t->block;
     int64_t n_best = t->search.n_best, next = 0, count = 0;
-    bool end = false;
     const size_t most = (size_t)(block->count * n_best);
     struct translation *all = required(qkv_arena_allocate(&block->arena, most * sizeof *all));
     struct qkv_aligned_pair *pairs = required(qkv_arena_zeros(&block->arena, (int64_t)most, sizeof *pairs));
-    if (block_share(block, t->processes, &end, error)) return QKV_INVALID;
+    if (block_share(block, t->processes, error)) return QKV_INVALID;
     enum qkv_status status = qkv_translator_run(t->translator, block->filled, block->ids,
                                                 t->options.batch_size, &t->search, &t->found, error);
     if (status) return status;
@@ -262,9 +253,9 @@ static enum qkv_status follow(struct translator *t, struct qkv_error *error)
 {
     struct block *block = &t->block;
     enum qkv_status status = QKV_OK;
-    for (bool end = false;;) {
-        if (block_share(block, t->processes, &end, status ? NULL : error)) return QKV_INVALID;
-        if (end) return status;
+    for (;;) {
+        if (block_share(block, t->processes, status ? NULL : error)) return QKV_INVALID;
+        if (block->is_end) return status;
         status = qkv_translator_run(t->translator, block->filled, block->ids, t->options.batch_size,
                                     &t->search, &t->found, error);
         block_clear(block);
@@ -526,9 +517,9 @@ static enum qkv_status lead(struct translator *t, const char *path, struct qkv_e
     enum qkv_status status = open_input(t, path, error);
     if (!status && t->has_prompt) run_prompt(t);
     if (!status && !t->has_prompt) status = translate(t, error);
-    bool end = true;
     block_clear(&t->block);
-    if (block_share(&t->block, t->processes, &end, status ? NULL : error)) return QKV_INVALID;
+    t->block.is_end = true;
+    if (block_share(&t->block, t->processes, status ? NULL : error)) return QKV_INVALID;
     return status;
 }
 

@@ -478,28 +478,18 @@ static struct tokens tokens_of(const struct qkv_corpus_side *side, int64_t pair)
     return (struct tokens){side->word + side->start[pair], side->start[pair + 1] - side->start[pair]};
 }
 
-/* The number of words of a side of a pair; -1: the corpus does not know them. */
-static int64_t words_of(const struct qkv_corpus_side *side, int64_t pair)
-{
-    int64_t words = side->word ? 0 : -1;
-    for (int64_t i = side->start[pair]; side->word && i < side->start[pair + 1]; i++)
-        if (side->word[i] >= words) words = side->word[i] + 1;
-    return words;
-}
-
 enum qkv_status qkv_corpus_links_read(struct qkv_alignments *links, const char *path,
                                       enum qkv_links_from from, const struct qkv_corpus *corpus,
                                       struct qkv_error *error)
 {
     struct qkv_arena arena = {0};
-    if (!corpus->line) return qkv_error_set(error, "alignment scores need a corpus that keeps its raw lines");
+    if (!corpus->source.raw_start)
+        return qkv_error_set(error, "alignment scores need a corpus that keeps its raw lines");
     struct qkv_word_counts *words = qkv_arena_array(&arena, corpus->read, sizeof *words);
     for (int64_t i = 0; words && i < corpus->read; i++) words[i] = (struct qkv_word_counts){-1, -1};
     for (int64_t i = 0; words && i < corpus->count; i++)
-        words[corpus->line[i] - 1] =
-            (struct qkv_word_counts){words_of(&corpus->source, i),
-                                     words_of(&corpus->target, i),
-                                     {qkv_corpus_source(corpus, i), qkv_corpus_target(corpus, i)}};
+        words[corpus->line[i] - 1] = (struct qkv_word_counts){
+            .text = {qkv_corpus_source(corpus, i), qkv_corpus_target(corpus, i)}};
     enum qkv_status status = words ? qkv_alignments_read(links, path, from, words, corpus->read, error)
                                    : qkv_error_set(error, "%s: out of memory", path);
     qkv_arena_release(&arena);

@@ -31,8 +31,8 @@ enum qkv_status qkv_alignment_check(const struct qkv_alignment *alignment, struc
                                     struct qkv_error *error);
 
 /* Reads the gold links of all pairs of the text that the corpus was read from, also of pairs that it dropped, by
- * qkv_alignments_read: those of pair i are links->sentences[corpus->line[i] - 1]. A corpus that keeps neither raw lines nor words
- * does not know which words there are. On failure there is nothing to release. */
+ * qkv_alignments_read: those of pair i are links->sentences[corpus->line[i] - 1]. The corpus must keep its raw lines. On failure there
+ * is nothing to release. */
 enum qkv_status qkv_corpus_links_read(struct qkv_alignments *links, const char *path,
                                       enum qkv_links_from from, const struct qkv_corpus *corpus,
                                       struct qkv_error *error);
@@ -40,7 +40,7 @@ enum qkv_status qkv_corpus_links_read(struct qkv_alignments *links, const char *
 /* ---- links between tokens ---- */
 
 /* Reads links between words in a format of qkv_alignments_read, for the text that the corpus was read from, with
- * keep_words. The file must have links for all pairs of the text, also for pairs that the corpus dropped. `from`: the
+ * keep_words and keep_raw. The file must have links for all pairs of the text, also for pairs that the corpus dropped. `from`: the
  * number of the first word, detected as by qkv_alignments_read. Sure and possible links count the same. Each token of a
  * target word that is linked to n source words gets a link to every token of these words; if a source word has p tokens, the
  * share of each of them is 1 / (n p).
