@@ -343,8 +343,7 @@ const struct command command_align = {
          .choices = name_of_reading},
         COMMAND_OPTION_MEASURE(&measure),
         {"reverse", 0, "RUN", OPTION_TEXT, &reverse_path,
-         "a run that translates from target to source, with its default checkpoint: links per source "
-         "word",
+         "a run that translates from target to source, with its default checkpoint: links per source word",
          .completes = VALUE_RUN},
         {"reverse-layer", 0, "L", OPTION_TEXT, &reverse_layer, "its layer (default: as --layer)"},
         {"reverse-head", 0, "H", OPTION_TEXT, &reverse_head, "its head (default: as --head)"},

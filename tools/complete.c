@@ -241,10 +241,8 @@ const struct command command_complete = {
     .summary = "continue a text with a language model",
     .description =
         "Prints TEXT and what the language model RUN writes after it, token by token as the model chooses "
-        "it: the most "
-        "probable token, or with --sample one that is drawn from the probabilities. The text is the same for "
-        "any number of "
-        "threads.\n\n"
+        "it: the most probable token, or with --sample one that is drawn from the probabilities. The text is "
+        "the same for any number of threads.\n\n"
         "A model of running text goes on until --max-length. It sees as many tokens as it was trained with "
         "(data.context); when these are full, it goes on with the last half of them. Other models end the "
         "text themselves.\n",

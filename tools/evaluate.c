@@ -462,16 +462,15 @@ const struct command command_evaluate = {
     .summary = "score a run on a test set: loss, accuracies, BLEU, chrF",
     .description =
         "Scores a run on parallel text, or a language model on a text in the form that it was trained on: "
-        "loss, "
-        "perplexity, token accuracy, and bits for each character and word.\n\n"
+        "loss, perplexity, token accuracy, and bits for each character and word.\n\n"
         "Loss and token accuracy are those of the reference translations; sequence accuracy, BLEU, chrF and "
-        "TER compare the translations of the run with the references. To keep the translations: "
-        "`cut -f1 test.tsv | qkv translate RUN >out`, then `qkv score out refs`.\n\n"
+        "TER compare the translations of the run with the references. To keep the translations: `cut -f1 "
+        "test.tsv | qkv translate RUN >out`, then `qkv score out refs`.\n\n"
         "--log-probs writes what the loss is made of: for each sentence its line, its tokens (with </s>), "
         "the natural logarithm of the probability of each one after those before it, and their sum. The sum "
         "of all sentences, divided by the number of tokens, is minus the loss.\n\n"
-        "`mpirun -n N qkv evaluate RUN TSV` divides the sentences among N processes, each of "
-        "which opens RUN and TSV, and prints the same as one.\n",
+        "`mpirun -n N qkv evaluate RUN TSV` divides the sentences among N processes, each of which opens RUN "
+        "and TSV, and prints the same as one.\n",
     .examples = "  qkv evaluate runs/toy_en_es\n"
                 "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv\n"
                 "  qkv evaluate runs/toy_en_es datasets/en_es/test.tsv --beam 5 --json\n"

@@ -195,8 +195,7 @@ const struct command command_explain = {
         "sentence. All numbers are float64, computed by the same ops as the models.\n\n"
         "As text, a run is shown briefly: queries, keys, scores, weights and context of one head, of wide "
         "matrices the first rows. --full prints all. Matrices that are wider than the terminal are split "
-        "into "
-        "blocks of columns.\n",
+        "into blocks of columns.\n",
     .examples = "  qkv explain configs/seeds/general_attention.yaml --digits 8\n"
                 "  qkv explain configs/seeds/general_attention.yaml --follow word_1 -o word.html\n"
                 "  qkv explain runs/toy_en_es \"the cat is sleeping\" --head best --versus random\n",

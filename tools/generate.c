@@ -148,9 +148,8 @@ const struct command command_generate = {
 #undef SEQUENCE_TASK
         "  en_es: English sentences and their Spanish translations\n\n"
         "induction writes texts for a language model, in which an induction head forms: train.txt, dev.txt "
-        "and "
-        "test.txt, of lines whose last numbers, 2 to half of them, are the first ones again. All other tasks "
-        "also write gold word alignments of dev and test (dev.align, test.align), en_es also the "
+        "and test.txt, of lines whose last numbers, 2 to half of them, are the first ones again. All other "
+        "tasks also write gold word alignments of dev and test (dev.align, test.align), en_es also the "
         "combinations of words that train never contains (held_out.tsv). Its sentences are single clauses of "
         "3 to 14 words; with --shortest, --longest or --longest-test, clauses are joined and have relative "
         "clauses, and all lengths are equally frequent.\n\n"

@@ -320,8 +320,7 @@ const struct command command_heads = {
          "do not measure BLEU, for which all pairs are translated once without each head"},
         {"repeat", 0, "N", OPTION_INTEGER, &repeat,
          "of a language model: tokens of the random sequences that come twice (default: 25, or as many as "
-         "fit twice "
-         "in the texts that it was trained for)",
+         "fit twice in the texts that it was trained for)",
          2, 1000},
         {"sequences", 0, "N", OPTION_INTEGER, &sequences, "the number of these sequences (default: 20)", 1,
          100000},

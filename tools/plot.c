@@ -479,9 +479,8 @@ const struct command command_plot = {
         "the loss of training has fallen. Without -o it draws in the terminal, in ASCII where the locale is "
         "not UTF-8.\n\n"
         "second_loss, prefix_matching and previous_token are drawn only where --show names them, for "
-        "language "
-        "models: what `qkv heads` measures on random sequences that come twice, here in each snapshot of the "
-        "training (training.snapshots), and of the scores the greatest of all heads.\n",
+        "language models: what `qkv heads` measures on random sequences that come twice, here in each "
+        "snapshot of the training (training.snapshots), and of the scores the greatest of all heads.\n",
     .examples = "  qkv plot runs/toy_en_es\n"
                 "  qkv plot runs/a runs/b --x time -o curves.svg\n"
                 "  qkv plot runs/a runs/b --show loss,gradient_norm\n"

@@ -356,8 +356,7 @@ const struct command command_score = {
     .options = OPTIONS(
         COMMAND_OPTIONS_SCORE(&score_options, "13a"),
         {"sentence-level", 0, NULL, OPTION_FLAG, &sentence_level,
-         "scores of each sentence, as TSV or, with --json, beside those of all; implies "
-         "--effective-order"},
+         "scores of each sentence, as TSV or, with --json, beside those of all; implies --effective-order"},
         {"against", 0, "FILE", OPTION_LIST, &against,
          "compare with the translations of another system, one a line; may be repeated",
          .completes = VALUE_FILE},

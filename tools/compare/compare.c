@@ -537,15 +537,14 @@ const struct command command_compare = {
     .name = "compare",
     .summary = "put runs or evaluations side by side: a table, a chart",
     .description =
-        "Shows several runs side by side: a table with a row for each run and columns for each "
-        "test set; and a chart with a line for each run, the sentences translated without a "
-        "mistake by source length, from evaluations made with --by-length.\n\n"
+        "Shows several runs side by side: a table with a row for each run and columns for each test set; and "
+        "a chart with a line for each run, the sentences translated without a mistake by source length, from "
+        "evaluations made with --by-length.\n\n"
         "A run folder shows the scores of data.dev at its best validation or, with testing.average, those of "
         "the average; one of `qkv quantize` has none. Runs that differ in their seed alone are one row: mean "
-        "± standard deviation (.tsv: the mean). Below the table "
-        "stand the keys of the configs whose values differ, as far as the run folders are known. "
-        "Scores that were computed in different ways, such as BLEU with two tokenizers, get a "
-        "warning.\n",
+        "± standard deviation (.tsv: the mean). Below the table stand the keys of the configs whose values "
+        "differ, as far as the run folders are known. Scores that were computed in different ways, such as "
+        "BLEU with two tokenizers, get a warning.\n",
     .examples = "  qkv evaluate runs/a datasets/en_es/test.tsv --by-length 3 --json >a.json\n"
                 "  qkv evaluate runs/b datasets/en_es/test.tsv --by-length 3 --json >b.json\n"
                 "  qkv compare a.json b.json -o table.md -o accuracy.svg\n"

@@ -43,9 +43,7 @@ static enum qkv_status compare_vocabularies(const struct qkv_run *run, const str
             qkv_vocabulary_token(shorter ? expected : actual, id), shorter ? first->path : run->path);
     }
     return qkv_error_set(
-        error,
-        "%s: cannot translate together with %s: entry %d of its %s vocabulary is '%s' instead "
-        "of '%s'",
+        error, "%s: cannot translate together with %s: entry %d of its %s vocabulary is '%s' instead of '%s'",
         run->path, first->path, (int)id, side, qkv_vocabulary_token(actual, id),
         qkv_vocabulary_token(expected, id));
 }

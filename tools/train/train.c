@@ -107,13 +107,11 @@ const struct command command_train = {
         COMMAND_OPTION_SETTINGS(&settings),
         {"resume", 'r', NULL, OPTION_FLAG, &options.resume,
          "continue from the last checkpoint of the run; -s training.learning_rate=X then changes the "
-         "learning "
-         "rate from here on, and the run records it"},
+         "learning rate from here on, and the run records it"},
         {"overwrite", 0, NULL, OPTION_FLAG, &options.overwrite, "replace an existing run folder"},
         {"from", 0, "RUN", OPTION_TEXT, &from,
          "start from the parameters of another run (the checkpoint that qkv translate would use), of a "
-         "checkpoint, or of a safetensors file "
-         "(training.from)"},
+         "checkpoint, or of a safetensors file (training.from)"},
         COMMAND_OPTION_THREADS(&threads),
         {"quiet", 'q', NULL, OPTION_FLAG, &view.quiet, "print errors only"}),
     .run = run_train,

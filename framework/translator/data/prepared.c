@@ -183,9 +183,7 @@ static enum qkv_status check_section(const struct qkv_prepared *prepared, int nu
     const struct qkv_prepared_section *section = &prepared->header->section[number];
     if (crc32_z(0, section_bytes(prepared, number), section->size) == section->checksum) return QKV_OK;
     return qkv_error_set(
-        error,
-        "%s: is damaged between bytes %llu and %llu, whose checksum is wrong; prepare the text "
-        "again",
+        error, "%s: is damaged between bytes %llu and %llu, whose checksum is wrong; prepare the text again",
         prepared->path, (unsigned long long)section->offset,
         (unsigned long long)(section->offset + section->size));
 }

@@ -63,9 +63,7 @@ static enum qkv_status side_fits(const struct qkv_corpus *corpus, const struct q
             side == &corpus->source ? qkv_source_rows(corpus, i) : qkv_target_rows(corpus, i); /* with </s> */
         if (length > positions)
             return qkv_error_set(
-                error,
-                "%s:%lld: the %s has %lld tokens with </s>, but model.%s.positions.max_length is "
-                "%lld",
+                error, "%s:%lld: the %s has %lld tokens with </s>, but model.%s.positions.max_length is %lld",
                 path, corpus->line ? (long long)corpus->line[i] : 1, name, (long long)length, stack,
                 (long long)positions);
     }
