@@ -87,9 +87,8 @@ static void check_effects(const struct qkv_config *config, const struct qkv_key_
     int next = 0;
     for (const struct qkv_key *key;
          (key = next_without_effect(config, QKV_WITHOUT_EFFECT_REFUSED, &next, &unmet, arena));)
-        qkv_key_report(
-            check, key->path, unmet.key, "%s",
-            qkv_kept(check->collector, qkv_key_without_effect(check->schema, key, unmet, config, arena)));
+        qkv_key_report(check, key->path, unmet.key, "%s",
+                       qkv_kept(qkv_key_without_effect(check->schema, key, unmet, config, arena)));
 }
 
 /* ---- rules between keys: helpers ---- */
@@ -110,9 +109,7 @@ struct check {
 /* The path of a key, which may be written without the section: ".num_heads". */
 static const char *full(const struct check *check, const char *path)
 {
-    return *path == '.' ? qkv_kept(check->keys.collector, qkv_arena_format(check->keys.collector->arena,
-                                                                           "%s%s", check->section, path))
-                        : path;
+    return *path == '.' ? QKV_KEPT(check->keys.collector, "%s%s", check->section, path) : path;
 }
 
 /* The value of a key as it is written in a config. */
@@ -130,7 +127,7 @@ static void require(const struct check *check, bool holds, const char *path, con
 {
     struct qkv_error but;
     va_list arguments;
-    if (holds || check->keys.collector->out_of_memory) return;
+    if (holds || check->keys.collector->arena->failed) return;
     va_start(arguments, format);
     vsnprintf(but.message, sizeof but.message, format, arguments);
     va_end(arguments);
@@ -458,8 +455,7 @@ static void complete(struct qkv_config *config, const struct qkv_key_source *sou
         check_training(check, rules == RULES_OF_TRAINING);
         check_testing(check);
     }
-    if (!qkv_collector_failed(collector) && !derive(config, collector->arena))
-        collector->out_of_memory = true;
+    if (!qkv_collector_failed(collector)) derive(config, collector->arena);
 }
 
 /* ---- the config of a file ---- */
@@ -521,10 +517,8 @@ static enum qkv_status finish(struct qkv_config *config, const char *prefix, enu
     if (!config->model.settings) config->model.settings = "";
     if (!config->training.parameter_rates) config->training.parameter_rates = "";
     for (int i = 0; sources && i < qkv_config_schema.count; i++) sources[i].place = PROGRAM;
-    if (!sources)
-        collector.out_of_memory = true;
-    else if (check_values(config, prefix, true, rules, &collector) &&
-             check_values(config, prefix, false, rules, &collector))
+    if (sources && check_values(config, prefix, true, rules, &collector) &&
+        check_values(config, prefix, false, rules, &collector))
         complete(config, sources, rules, &collector);
     return qkv_collector_finish(&collector, PROGRAM.name, messages);
 }

@@ -19,7 +19,7 @@ static const char *place_text(struct qkv_place place, struct qkv_arena *arena)
 void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const char *format, ...)
 {
     struct qkv_arena *arena = collector->arena;
-    if (collector->out_of_memory) return;
+    if (arena->failed) return; /* errors may only be consequences */
     if (collector->count == QKV_MESSAGES_MAX) {
         collector->left_out++;
         return;
@@ -32,27 +32,15 @@ void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const 
     const char *before = place_text(place, arena);
     const char *text = before ? qkv_arena_format(arena, "%s: %s", before, sentence.message) : NULL;
     if (text) text = qkv_arena_plain(arena, text);
-    collector->out_of_memory = !text;
     if (!text) return;
     int file = 0; /* its number is that of its first error */
     while (file < collector->count && strcmp(collector->finding[file].place.name, place.name) != 0) file++;
     collector->finding[collector->count++] = (struct qkv_finding){text, place, file};
 }
 
-bool qkv_collector_has(struct qkv_collector *collector, const void *memory)
-{
-    if (!memory) collector->out_of_memory = true;
-    return memory;
-}
-
-const char *qkv_kept(struct qkv_collector *collector, const char *text)
-{
-    return qkv_collector_has(collector, text) ? text : "";
-}
-
 bool qkv_collector_failed(const struct qkv_collector *collector)
 {
-    return collector->count || collector->out_of_memory;
+    return collector->count || collector->arena->failed;
 }
 
 /* True when `a` belongs after `b`. Findings without a line are last. */
@@ -77,10 +65,10 @@ enum qkv_status qkv_collector_finish(struct qkv_collector *collector, const char
     }
     messages->count = collector->count;
     for (int i = 0; i < collector->count; i++) messages->text[i] = collector->finding[i].text;
-    if (!collector->left_out && !collector->out_of_memory) return messages->count ? QKV_INVALID : QKV_OK;
+    if (!collector->left_out && !collector->arena->failed) return messages->count ? QKV_INVALID : QKV_OK;
     if (messages->count < QKV_MESSAGES_MAX) messages->count++;
     /* This message may replace the last one, which is then not shown either: hence + 1. */
-    const char *last = collector->out_of_memory
+    const char *last = collector->arena->failed
                            ? qkv_arena_format(collector->arena, "%s: %s", name, NO_MEMORY)
                            : qkv_arena_format(collector->arena, "%s: %d more errors are not shown", name,
                                               collector->left_out + 1);

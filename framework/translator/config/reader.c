@@ -41,12 +41,11 @@ static bool refuse(const struct value *value, const struct qkv_yaml_node *node, 
         return false;
     }
     if (node->kind == QKV_YAML_SCALAR)
-        shown =
-            qkv_kept(value->collector, qkv_arena_format(value->collector->arena,
-                                                        !node->plain        ? "the text \"%s\""
-                                                        : number_kind(node) ? "%s"
-                                                                            : "'%s'",
-                                                        qkv_printable(value->collector->arena, node->text)));
+        shown = QKV_KEPT(value->collector,
+                         !node->plain        ? "the text \"%s\""
+                         : number_kind(node) ? "%s"
+                                             : "'%s'",
+                         qkv_printable(value->collector->arena, node->text));
     qkv_collect(value->collector, value->place, "%s is %s, but must be %s", path, shown, wanted);
     return false;
 }
@@ -135,8 +134,8 @@ static bool read_text(const struct value *value, const struct qkv_yaml_node *nod
     if (node->kind != QKV_YAML_SCALAR) return refuse(value, node, "a text");
     bool missing = is_null(node);
     if (!missing && (*node->text || key->fallback)) {
-        *field = qkv_kept(value->collector, qkv_arena_string(value->collector->arena, node->text));
-        return !value->collector->out_of_memory;
+        *field = qkv_kept(qkv_arena_string(value->collector->arena, node->text));
+        return !value->collector->arena->failed;
     }
     qkv_collect(value->collector, value->place,
                 !missing        ? "%s must not be empty"
@@ -158,7 +157,7 @@ static bool read_path(const struct value *value, const struct qkv_yaml_node *nod
         const char *text;
         if (!read_text(&one, item, &text)) return false;
         if (one.place.line) text = qkv_path_of_file(value->collector->arena, one.place.name, text);
-        if (!qkv_collector_has(value->collector, text)) return false;
+        if (!text) return false;
         found = list && qkv_path_is_text(text);
         if (!path || found) path = text;
     }
@@ -176,8 +175,7 @@ static bool read_texts(const struct value *value, const struct qkv_yaml_node *no
     size_t capacity = words ? strlen(node->text) / 2 + 1 : (size_t)node->count;
     const char **text = qkv_arena_allocate(arena, capacity * sizeof *text);
     char *rest = words ? qkv_arena_string(arena, node->text) : NULL;
-    if (!qkv_collector_has(value->collector, text) || (words && !qkv_collector_has(value->collector, rest)))
-        return false;
+    if (arena->failed) return false;
     int64_t count = 0;
     for (char *word; words && (word = strtok_r(count ? NULL : rest, " \t\r\n", &rest));) text[count++] = word;
     for (const struct qkv_yaml_node *item = words ? NULL : node->first; item; item = item->next) {
@@ -224,7 +222,7 @@ static bool read_matrix(const struct value *value, const struct qkv_yaml_node *n
     size_t columns = node->first && node->first->kind == QKV_YAML_SEQUENCE ? (size_t)node->first->count : 0;
     double *number =
         qkv_arena_allocate(value->collector->arena, (size_t)node->count * (columns + 1) * sizeof *number);
-    if (!qkv_collector_has(value->collector, number)) return false;
+    if (!number) return false;
     matrix.value = number;
     bool valid = true;
     int64_t at = 1;
@@ -310,7 +308,7 @@ bool qkv_value_read_text(const struct qkv_key *key, const char *text, struct qkv
     const struct value value = {key, place, collector};
     struct qkv_yaml_node item[2], node = {.plain = key->kind != QKV_KEY_TEXT, .text = text};
     char *copy = qkv_arena_string(collector->arena, text);
-    if (!qkv_collector_has(collector, copy)) return false;
+    if (!copy) return false;
     if (key->kind == QKV_KEY_PAIR) split_pair(copy, &node, item);
     if ((key->kind == QKV_KEY_TEXTS || key->kind == QKV_KEY_MATRIX) && !strcmp(text, "[]"))
         node.kind = QKV_YAML_SEQUENCE;
@@ -412,8 +410,7 @@ static void read_section(struct qkv_reading *reading, const struct qkv_yaml_node
         struct qkv_place place = {reading->file->path, name->line, name->column};
         if (reading->extends && !*prefix && !strcmp(name->text, EXTENDS))
             continue; /* read_file has read it */
-        const char *path = qkv_kept(
-            collector, qkv_arena_format(collector->arena, "%s%s%s", prefix, *prefix ? "." : "", name->text));
+        const char *path = QKV_KEPT(collector, "%s%s%s", prefix, *prefix ? "." : "", name->text);
         const struct qkv_key *key = qkv_schema_find(schema, path);
         bool is_mapping = node->kind == QKV_YAML_MAPPING;
         if (strchr(name->text, '.')) {
@@ -445,10 +442,10 @@ static void read_override(struct qkv_reading *reading, const char *text)
 {
     struct qkv_collector *collector = reading->collector;
     struct qkv_arena *arena = collector->arena;
-    const char *shown = qkv_kept(collector, qkv_arena_format(arena, "-s %s", qkv_printable(arena, text)));
+    const char *shown = QKV_KEPT(collector, "-s %s", qkv_printable(arena, text));
     const struct qkv_place place = {.name = shown};
     int size = (int)strcspn(text, "=");
-    const char *path = qkv_kept(collector, qkv_arena_format(arena, "%.*s", size, text));
+    const char *path = QKV_KEPT(collector, "%.*s", size, text);
     const struct qkv_key *key = qkv_schema_find(reading->schema, path);
     char names[QKV_SECTION_SIZE];
     if (!size || !text[size])
@@ -478,8 +475,7 @@ static void collect_circle(struct qkv_reading *reading, struct qkv_place place,
 {
     const char *chain = first->path;
     for (; file != first; file = file->extended_by)
-        chain = qkv_kept(reading->collector,
-                         qkv_arena_format(reading->collector->arena, "%s extends %s", file->path, chain));
+        chain = QKV_KEPT(reading->collector, "%s extends %s", file->path, chain);
     qkv_collect(reading->collector, place, "files extend each other in a circle: %s extends %s", first->path,
                 chain);
 }
@@ -499,7 +495,7 @@ static void read_extended(struct qkv_reading *reading, const struct qkv_open_fil
     } else if (!is_text) {
         qkv_collect(reading->collector, place, "extends must be the path of one other config");
     } else if (!path) {
-        reading->collector->out_of_memory = true;
+        reading->complete = false; /* no memory */
     } else if (stat(path, &status)) {
         qkv_collect(reading->collector, place, "extends %s, which cannot be read: %s",
                     qkv_printable(reading->collector->arena, path), strerror(errno));
@@ -573,10 +569,7 @@ void qkv_schema_read(struct qkv_reading *reading)
     const int count = reading->schema->count;
     struct qkv_arena *arena = reading->collector->arena;
     reading->sources = qkv_arena_zeros(arena, count, sizeof *reading->sources);
-    if (!reading->sources || !qkv_schema_defaults(reading->schema, reading->config, arena)) {
-        reading->collector->out_of_memory = true;
-        return;
-    }
+    if (!reading->sources || !qkv_schema_defaults(reading->schema, reading->config, arena)) return;
     for (int i = 0; i < count; i++) reading->sources[i].place.name = reading->path;
     reading->complete = true;
     read_file(reading, reading->path, NULL);

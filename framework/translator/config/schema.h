@@ -187,12 +187,11 @@ struct qkv_place {
     int line, column;
 };
 
-/* Caller's storage; set the arena, and the rest to zero. */
+/* Caller's storage; set the arena, and the rest to zero. Where memory runs out, the arena has failed, which is an error. */
 struct qkv_collector {
     struct qkv_arena *arena;
-    int count;          /* of `finding` */
-    int left_out;       /* errors beyond the capacity of `finding` */
-    bool out_of_memory; /* no more errors are added, because they may only be consequences */
+    int count;    /* of `finding` */
+    int left_out; /* errors beyond the capacity of `finding` */
     struct qkv_finding {
         const char *text;
         struct qkv_place place;
@@ -204,11 +203,14 @@ struct qkv_collector {
 void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const char *format, ...)
     QKV_PRINTF(3, 4);
 
-/* Whether memory was found; if not, that is an error. */
-bool qkv_collector_has(struct qkv_collector *collector, const void *memory);
+/* A text that was made in the arena; "" if memory ran out. */
+static inline const char *qkv_kept(const char *text)
+{
+    return text ? text : "";
+}
 
-/* Returns a text that was made in the arena; if it is NULL, because memory ran out, which is then an error, "". */
-const char *qkv_kept(struct qkv_collector *collector, const char *text);
+/* The same for a text that is formatted as by printf. */
+#define QKV_KEPT(collector, ...) qkv_kept(qkv_arena_format((collector)->arena, __VA_ARGS__))
 
 /* Returns a text of the user as it is shown in error messages: control characters as \xNN, cut after 60
  * bytes. The result is in the arena and never NULL. */

@@ -60,7 +60,7 @@ static void collect_syntax_error(const struct reader *reader)
     struct qkv_place place = parser->error == YAML_READER_ERROR ? place_of_byte(reader, at)
                                                                 : place_of(reader, parser->problem_mark);
     if (parser->error == YAML_MEMORY_ERROR)
-        reader->collector->out_of_memory = true;
+        reader->collector->arena->failed = true;
     else if (parser->error == YAML_SCANNER_ERROR && parser->problem_mark.index < reader->size &&
              qkv_utf8_at(reader->bytes, parser->problem_mark.index) == '\t')
         qkv_collect(reader->collector, place, "not valid YAML: a tab; indent with spaces");
@@ -101,7 +101,7 @@ static void read_scalar(struct reader *reader, const yaml_event_t *event, struct
         node->kind = QKV_YAML_REFUSED;
     }
     node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    node->text = qkv_kept(reader->collector, qkv_arena_string(reader->collector->arena, text));
+    node->text = qkv_kept(qkv_arena_string(reader->collector->arena, text));
 }
 
 static struct qkv_yaml_node *read_node(struct reader *reader, const yaml_event_t *event);
@@ -171,7 +171,7 @@ static struct qkv_yaml_node *read_node(struct reader *reader, const yaml_event_t
     struct qkv_yaml_node *node = qkv_arena_zeroed(reader->collector->arena, sizeof *node);
     struct qkv_place place = place_of(reader, event->start_mark);
     if (!node) {
-        reader->broken = reader->collector->out_of_memory = true;
+        reader->broken = true;
         return NULL;
     }
     node->line = place.line;
@@ -242,9 +242,7 @@ static const char *suggest_config(const struct reader *reader)
     if (size > 4 && !strcmp(reader->path + size - 4, ".yml")) size -= 4;
     static const char *const folders[] = {"", "configs/", "configs/history/"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        const char *meant =
-            qkv_kept(reader->collector, qkv_arena_format(reader->collector->arena, "%s%.*s.yaml", folders[i],
-                                                         (int)size, reader->path));
+        const char *meant = QKV_KEPT(reader->collector, "%s%.*s.yaml", folders[i], (int)size, reader->path);
         if (qkv_path_exists(meant)) return meant;
     }
     return NULL;
@@ -277,7 +275,7 @@ static char *load(struct reader *reader)
     for (size_t capacity = 1 << 14; !failed && reader->size <= QKV_YAML_LARGEST; capacity *= 2) {
         char *grown = realloc(bytes, capacity + 1);
         if (grown) reader->size += fread((bytes = grown) + reader->size, 1, capacity - reader->size, file);
-        if (!grown) reader->collector->out_of_memory = failed = true;
+        if (!grown) reader->collector->arena->failed = failed = true;
         if (reader->size < capacity) break;
     }
     failed = failed || ferror(file) || reader->size > QKV_YAML_LARGEST;
@@ -303,7 +301,7 @@ struct qkv_yaml_node *qkv_yaml_read(const char *path, const char *text, struct q
     reader.bytes = text ? text : loaded;
     reader.broken = !reader.bytes || !check_bytes(&reader);
     if (!reader.broken && !yaml_parser_initialize(&reader.parser))
-        reader.broken = collector->out_of_memory = true;
+        reader.broken = collector->arena->failed = true;
     if (!reader.broken) {
         size_t mark =
             reader.size >= 3 && !memcmp(reader.bytes, "\xEF\xBB\xBF", 3) ? 3 : 0; /* byte order mark */

@@ -80,7 +80,7 @@ static void find_query_rows(const struct check *check)
     struct qkv_arena *arena = check->keys.collector->arena;
     int64_t capacity = scene->tokens.count * (scene->follow.count + 1);
     int32_t *rows = qkv_arena_array(arena, capacity, sizeof *rows);
-    if (!qkv_collector_has(check->keys.collector, rows)) return;
+    if (!rows) return;
     for (int64_t i = 0; !scene->follow.count && i < scene->tokens.count; i++)
         rows[scene->query_count++] = (int32_t)i;
     for (int64_t i = 0; i < scene->follow.count; i++) {
@@ -418,7 +418,7 @@ enum qkv_status qkv_scene_read(struct qkv_scene *scene, struct qkv_arena *arena,
                                   .collector = &collector};
     struct qkv_scene_places *places = qkv_arena_zeroed(arena, sizeof *places);
     qkv_schema_read(&reading);
-    if (qkv_collector_has(&collector, places)) *places = (struct qkv_scene_places){path, reading.sources};
+    if (places) *places = (struct qkv_scene_places){path, reading.sources};
     scene->places = places;
     /* The rules between keys are checked only when every key is valid. */
     const struct check check = {scene, {&schema, reading.sources, &collector}};
