@@ -5,16 +5,23 @@
 
 #include <math.h>
 
+/* Adds a step that shows a tensor [N, heads * width], the matrix of each head for itself. */
+static struct qkv_tensor *add_heads(struct walk *walk, const char *name, const char *formula,
+                                    struct qkv_texts rows, int64_t heads, struct qkv_tensor *x)
+{
+    qkv_walk_add_tensor(walk, name, NULL, formula,
+                        (struct layout){rows, .heads = heads, .side_by_side = true}, x);
+    return x;
+}
+
 /* ---- queries, keys and values ---- */
 
 /* Adds queries, keys or values, which are given or projected from x. */
 static struct qkv_tensor *add_vectors(struct walk *walk, const struct product *p, struct qkv_tensor *given,
                                       struct shown x)
 {
-    if (!given) return qkv_walk_add_product(walk, p, x).tensor;
-    qkv_walk_add_tensor(walk, p->name, NULL, p->letter,
-                        (struct layout){p->rows, .heads = p->heads, .side_by_side = true}, given);
-    return given;
+    return given ? add_heads(walk, p->name, p->letter, p->rows, p->heads, given)
+                 : qkv_walk_add_product(walk, p, x).tensor;
 }
 
 /* Norms each head of queries or keys [N, heads K] (QK-norm, Henry et al. 2020). */
@@ -29,10 +36,8 @@ static struct qkv_tensor *norm_heads(struct walk *walk, const struct attention_s
     struct qkv_tensor *gain = qkv_reshape(graph, qkv_walk_constant(walk, gains), QKV_SHAPE(gains.columns));
     x = qkv_reshape(graph, x, QKV_SHAPE(p->rows.count * p->heads, gains.columns));
     x = qkv_reshape(graph, qkv_rms_norm(graph, x, gain, setup->norm_epsilon), shape);
-    qkv_walk_add_tensor(walk, keys ? "normed_keys" : "normed_queries", NULL,
-                        qkv_walk_text(walk, "rms_norm(%s), head by head", p->letter),
-                        (struct layout){p->rows, .heads = p->heads, .side_by_side = true}, x);
-    return x;
+    return add_heads(walk, keys ? "normed_keys" : "normed_queries",
+                     qkv_walk_text(walk, "rms_norm(%s), head by head", p->letter), p->rows, p->heads, x);
 }
 
 /* Rotates queries or keys [N, heads K] by the position of their word (Su et al. 2021). */
@@ -45,10 +50,9 @@ static struct qkv_tensor *rotate(struct walk *walk, const struct attention_setup
     const int32_t *positions = keys ? setup->key_positions : setup->positions;
     if (positions) table = qkv_gather_rows(walk->graph, table, positions, p->rows.count);
     x = qkv_rotate(walk->graph, x, table, (struct qkv_segments){0}, 0);
-    qkv_walk_add_tensor(walk, keys ? "rotated_keys" : "rotated_queries", NULL,
-                        qkv_walk_text(walk, "%s rotated by the position of each word", p->letter),
-                        (struct layout){p->rows, .heads = p->heads, .side_by_side = true}, x);
-    return x;
+    return add_heads(walk, keys ? "rotated_keys" : "rotated_queries",
+                     qkv_walk_text(walk, "%s rotated by the position of each word", p->letter), p->rows,
+                     p->heads, x);
 }
 
 /* Queries, keys and values. */
@@ -422,9 +426,8 @@ static struct shown add_gate(struct walk *walk, const struct attention_setup *se
     qkv_walk_add_weights(walk, &gate);
     struct qkv_tensor *x = qkv_sigmoid(walk->graph, qkv_walk_add_product(walk, &gate, setup->x).tensor);
     context = (struct shown){qkv_multiply(walk->graph, context.tensor, x), "Z'", "gated_context"};
-    qkv_walk_add_tensor(walk, context.step, NULL, "Z' = Z * sigmoid(Γ), number by number",
-                        (struct layout){setup->query_words, .heads = gate.heads, .side_by_side = true},
-                        context.tensor);
+    add_heads(walk, context.step, "Z' = Z * sigmoid(Γ), number by number", setup->query_words, gate.heads,
+              context.tensor);
     return context;
 }
 
@@ -468,9 +471,7 @@ struct attention_result qkv_walk_attention(struct walk *walk, const struct atten
     struct qkv_tensor *weights = add_attention_weights(walk, setup, inputs.query, scores, layout);
     struct qkv_tensor *context =
         qkv_attention_mix(walk->graph, weights, inputs.value, layout); /* [Nq, H V] */
-    qkv_walk_add_tensor(walk, "context", NULL, "Z = A V",
-                        (struct layout){setup->query_words, .heads = setup->rule.heads, .side_by_side = true},
-                        context);
+    add_heads(walk, "context", "Z = A V", setup->query_words, setup->rule.heads, context);
     qkv_walk_rule(walk, QKV_STEP_RULE_PRODUCT, "weights", "values", NULL);
     struct shown found = add_gate(walk, setup, (struct shown){context, "Z", "context"});
     found.tensor = qkv_ablation_apply(setup->ablated, setup->rule.heads, walk->graph, found.tensor);

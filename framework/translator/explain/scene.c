@@ -16,27 +16,20 @@ struct scene_random {
     uint64_t used; /* numbers drawn from it so far */
 };
 
-static double draw(struct scene_random *random, enum qkv_distribution distribution, int64_t below,
-                   int64_t fan)
-{
-    switch (distribution) {
-    case QKV_SAMPLE_NORMAL:
-        return qkv_random_normal(random->stream, random->used++);
-    case QKV_SAMPLE_UNIFORM:
-        return qkv_random_uniform(random->stream, random->used++);
-    case QKV_SAMPLE_INTEGERS:
-        return (double)qkv_random_below(random->stream, random->used++, (uint64_t)below);
-    case QKV_SAMPLE_XAVIER: /* Glorot and Bengio 2010 */
-        return (2 * qkv_random_uniform(random->stream, random->used++) - 1) * sqrt(6.0 / (double)fan);
-    }
-    return 0;
-}
-
-/* Draws `count` numbers. below: integers are 0 .. below-1; fan: inputs plus outputs of the matrix, for xavier. */
+/* Draws `count` numbers. below: integers are 0 .. below-1; fan: inputs plus outputs of the matrix, for xavier (Glorot and Bengio
+ * 2010). */
 static void random_draw(struct scene_random *random, enum qkv_distribution distribution, int64_t below,
                         int64_t fan, int64_t count, double *values)
 {
-    for (int64_t i = 0; i < count; i++) values[i] = draw(random, distribution, below, fan);
+    const struct qkv_random stream = random->stream;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t at = random->used++;
+        values[i] = distribution == QKV_SAMPLE_NORMAL ? qkv_random_normal(stream, at)
+                    : distribution == QKV_SAMPLE_INTEGERS
+                        ? (double)qkv_random_below(stream, at, (uint64_t)below)
+                        : qkv_random_uniform(stream, at);
+        if (distribution == QKV_SAMPLE_XAVIER) values[i] = (2 * values[i] - 1) * sqrt(6.0 / (double)fan);
+    }
 }
 
 struct scene_walk {
