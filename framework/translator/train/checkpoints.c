@@ -463,7 +463,7 @@ enum qkv_status qkv_final_average(struct training *training, struct qkv_train_av
         qkv_error_set(error, "%s: %s", path, inner.message);
         return status;
     }
-    struct log_line line = qkv_log_line("average", training->progress.update);
+    struct bytes line = qkv_log_line("average", training->progress.update);
     qkv_log_number(&line, "checkpoints", (double)count);
     qkv_log_scores(&line, &average->scores);
     return qkv_log_write(training, &line, error);

@@ -300,7 +300,8 @@ enum qkv_status qkv_run_folder_trim_metrics(struct training *training, struct qk
     return qkv_error_set(error, "%s: cannot be read: %s", path, strerror(code));
 }
 
-/* Appends a complete line to metrics.jsonl or nothing: on a full disk, truncates the file to its old length. */
+/* Appends the complete line of an object to metrics.jsonl, or nothing: on a full disk, truncates the file to its old length.
+ * text: without the brace at its end. */
 static int append_line(const struct training *training, const char *text)
 {
     int descriptor =
@@ -308,30 +309,28 @@ static int append_line(const struct training *training, const char *text)
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "ab");
     if (!file) return errno;
     off_t before = fseeko(file, 0, SEEK_END) ? -1 : ftello(file);
-    int code = fprintf(file, "%s\n", text) < 0 || fflush(file) ? errno : 0;
+    int code = fprintf(file, "%s}\n", text) < 0 || fflush(file) ? errno : 0;
     if (code && before >= 0 && ftruncate(fileno(file), before))
         code = errno; /* part of the line stays; qkv_run_folder_trim_metrics drops it on resuming */
     if (fclose(file) && !code) code = errno;
     return code;
 }
 
-struct log_line qkv_log_line(const char *kind, int64_t update)
+struct bytes qkv_log_line(const char *kind, int64_t update)
 {
-    struct log_line line = {.object = cJSON_CreateObject()};
-    line.complete = cJSON_AddStringToObject(line.object, "kind", kind) &&
-                    cJSON_AddNumberToObject(line.object, "update", (double)update);
+    struct bytes line = {0};
+    qkv_bytes_format(&line, "{\"kind\":\"%s\",\"update\":%lld", kind, (long long)update);
     return line;
 }
 
-/* As text, because cJSON_Print loses the last bit of some numbers. */
-void qkv_log_number(struct log_line *line, const char *key, double value)
+void qkv_log_number(struct bytes *line, const char *key, double value)
 {
     char text[QKV_NUMBER_SIZE] = "null";
     if (isfinite(value)) qkv_number_format(text, value);
-    line->complete = cJSON_AddRawToObject(line->object, key, text) && line->complete;
+    qkv_bytes_format(line, ",\"%s\":%s", key, text);
 }
 
-void qkv_log_scores(struct log_line *line, const struct qkv_scores *scores)
+void qkv_log_scores(struct bytes *line, const struct qkv_scores *scores)
 {
     for (int m = 0; m < QKV_METRIC_COUNT; m++) {
         const struct qkv_metric_info *info = qkv_metric_info((enum qkv_metric)m);
@@ -343,17 +342,15 @@ void qkv_log_scores(struct log_line *line, const struct qkv_scores *scores)
                        qkv_bits_per(&scores->counts, scores->counts.characters));
 }
 
-void qkv_log_seconds(struct log_line *line, const struct training *training)
+void qkv_log_seconds(struct bytes *line, const struct training *training)
 {
     qkv_log_number(line, "seconds", training->seconds_before + qkv_clock_seconds() - training->begun);
 }
 
-enum qkv_status qkv_log_write(struct training *training, const struct log_line *line, struct qkv_error *error)
+enum qkv_status qkv_log_write(struct training *training, struct bytes *line, struct qkv_error *error)
 {
-    char *text = line->complete ? cJSON_PrintUnformatted(line->object) : NULL;
-    cJSON_Delete(line->object);
-    int code = text ? append_line(training, text) : ENOMEM;
-    cJSON_free(text);
+    int code = line->failed ? ENOMEM : append_line(training, line->data);
+    free(line->data);
     if (!code) return qkv_run_folder_is_locked(training, error);
     return qkv_error_set(error, "%s: cannot be written: %s", training->metrics, strerror(code));
 }

@@ -332,7 +332,7 @@ static enum qkv_status restore_rate(struct training *training, struct qkv_error 
                          changed->given);
     if (!is_new) return QKV_OK;
     if (!(changed->first > 0)) changed->first = changed->before;
-    struct log_line line = qkv_log_line("rate", update);
+    struct bytes line = qkv_log_line("rate", update);
     qkv_log_number(&line, "before", changed->before);
     qkv_log_number(&line, "rate", *rate);
     return qkv_log_write(training, &line, error) ? QKV_INVALID : qkv_checkpoint_save_last(training, error);

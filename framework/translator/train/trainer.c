@@ -7,7 +7,6 @@
 
 #include "models/network.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 
 /* Figures for progress reports: speed and gradient norm. They are not stored in checkpoints. */
@@ -80,7 +79,7 @@ static enum qkv_status report_progress(struct training *training, struct clock *
         report.seconds_left = elapsed / (double)clock->updates * (double)(report.updates - progress->update);
     if (listener->progress) listener->progress(listener->context, &report);
     if (!report.logged) return QKV_OK;
-    struct log_line line = qkv_log_line("train", report.update);
+    struct bytes line = qkv_log_line("train", report.update);
     qkv_log_number(&line, "epoch", (double)report.epoch);
     qkv_log_number(&line, "tokens", (double)report.tokens);
     qkv_log_number(&line, "loss", report.loss);
@@ -201,10 +200,10 @@ static enum qkv_status validate(struct training *training, struct qkv_error *err
         qkv_schedule_record_validation(&training->schedule, score, !qkv_metric_info(metric)->lower_is_better);
         progress->waited = best ? 0 : progress->waited + 1;
     }
-    struct log_line line = qkv_log_line("validation", progress->update);
+    struct bytes line = qkv_log_line("validation", progress->update);
     qkv_log_number(&line, "tokens", (double)progress->tokens);
     qkv_log_scores(&line, &scores);
-    line.complete = cJSON_AddBoolToObject(line.object, "best", best) && line.complete;
+    qkv_bytes_format(&line, ",\"best\":%s", best ? "true" : "false");
     qkv_log_seconds(&line, training);
     report_validation(training, &scores, best);
     qkv_notice_validation(training, &scores);

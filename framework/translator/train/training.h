@@ -12,6 +12,7 @@
  *     trainer.c       the loop, behind qkv/trainer.h */
 #pragma once
 
+#include "core/text.h"
 #include "data/prepared.h"
 #include "metrics/links.h"
 #include "qkv/trainer.h"
@@ -185,22 +186,14 @@ enum qkv_status qkv_run_folder_write_config(struct training *training, struct qk
  * again, a last line that a kill cut short, and that of an average unless it is kept. Sets seconds_before. */
 enum qkv_status qkv_run_folder_trim_metrics(struct training *training, struct qkv_error *error);
 
-struct cJSON;
-
-/* A line of metrics.jsonl. */
-struct log_line {
-    struct cJSON *object;
-    bool complete; /* false: memory runs out */
-};
-
-struct log_line qkv_log_line(const char *kind, int64_t update);
-void qkv_log_number(struct log_line *line, const char *key, double value);
-void qkv_log_scores(struct log_line *line, const struct qkv_scores *scores);
+/* A line of metrics.jsonl that is being made. */
+struct bytes qkv_log_line(const char *kind, int64_t update);
+void qkv_log_number(struct bytes *line, const char *key, double value);
+void qkv_log_scores(struct bytes *line, const struct qkv_scores *scores);
 /* Adds the seconds of training so far, including those before the run was resumed. */
-void qkv_log_seconds(struct log_line *line, const struct training *training);
+void qkv_log_seconds(struct bytes *line, const struct training *training);
 /* Appends the line to metrics.jsonl, and frees it, even on failure. */
-enum qkv_status qkv_log_write(struct training *training, const struct log_line *line,
-                              struct qkv_error *error);
+enum qkv_status qkv_log_write(struct training *training, struct bytes *line, struct qkv_error *error);
 
 /* Gives the listener a notice, if there is one that takes notices. */
 void qkv_training_say(const struct training *training, const char *format, ...) QKV_PRINTF(2, 3);
