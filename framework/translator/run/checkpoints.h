@@ -64,7 +64,12 @@ enum qkv_status qkv_provenance_check_text(const struct qkv_state *state, const s
 enum qkv_status qkv_snapshots_find(struct qkv_run *run, int64_t **updates, int64_t *count,
                                    struct qkv_error *error);
 
-/* Loads a snapshot into the model of the run; run->checkpoint and run->state do not change. *loss: the
+/* Loads the checkpoint file `path` into the model of the run, and its state into `state`; run->checkpoint and run->state do not
+ * change. */
+enum qkv_status qkv_run_load(struct qkv_run *run, const char *path, struct qkv_state *state,
+                             struct qkv_error *error);
+
+/* The same with a snapshot. *loss: the
  * qkv_checkpoint_loss of the snapshot, which is NaN before the first update. */
 enum qkv_status qkv_snapshot_load(struct qkv_run *run, int64_t update, double *loss, struct qkv_error *error);
 

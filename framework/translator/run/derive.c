@@ -83,16 +83,13 @@ static enum qkv_status choose(struct averaging *a, int64_t count)
     return QKV_OK;
 }
 
-/* Loads a checkpoint into the model, and its state into `state`. */
+/* Loads a checkpoint, whose numbers must be finite. */
 static enum qkv_status load(struct averaging *a, const char *name, struct qkv_state *state)
 {
     struct qkv_run *run = &a->run;
     struct qkv_parameters *parameters = &run->model->parameters;
     const char *path = QKV_RUN_FILE(run->path, name);
-    if (qkv_checkpoint_load(path, parameters, NULL, state, a->error) ||
-        qkv_provenance_check(state, &run->config, QKV_KEYS_FIXED_BY_MODEL, &run->source, &run->target, path,
-                             a->error))
-        return QKV_INVALID;
+    if (qkv_run_load(run, path, state, a->error)) return QKV_INVALID;
     const struct qkv_parameter *parameter = qkv_parameters_find_not_finite(parameters, parameters->values);
     if (!parameter) return QKV_OK;
     qkv_error_set(a->error, "%s: %s holds infinity or NaN, so it cannot be averaged", path, parameter->name);
@@ -168,29 +165,23 @@ static enum qkv_status make_folder(const char *path, struct qkv_error *error)
     return qkv_folder_make(path, error);
 }
 
-static enum qkv_status copy_stream(FILE *from, struct qkv_file_writer *to, const char *path,
-                                   struct qkv_error *error)
-{
-    char bytes[1 << 14];
-    size_t size;
-    while ((size = fread(bytes, 1, sizeof bytes, from)) > 0) fwrite(bytes, 1, size, to->file);
-    if (!ferror(from)) return qkv_file_commit(to, error);
-    int code = errno;
-    qkv_file_abandon(to);
-    return qkv_error_set(error, "%s: cannot be read: %s", path, strerror(code));
-}
-
 /* Copies a file of the run, if the run has it. */
 static enum qkv_status copy_file(const struct qkv_run *run, const char *name, const char *output,
                                  struct qkv_error *error)
 {
-    struct qkv_file_writer writer;
+    struct qkv_file_writer writer = {0};
+    char bytes[1 << 14];
     const char *from = QKV_RUN_FILE(run->path, name);
     if (!qkv_path_exists(from)) return QKV_OK;
     FILE *file = qkv_file_stream(from, true, error);
     if (!file) return QKV_INVALID;
     enum qkv_status status = qkv_file_begin(&writer, QKV_RUN_FILE(output, name), error);
-    if (!status) status = copy_stream(file, &writer, from, error);
+    for (size_t size; !status && (size = fread(bytes, 1, sizeof bytes, file)) > 0;)
+        fwrite(bytes, 1, size, writer.file);
+    if (!status && ferror(file))
+        status = qkv_error_set(error, "%s: cannot be read: %s", from, strerror(errno));
+    if (!status) status = qkv_file_commit(&writer, error);
+    qkv_file_abandon(&writer);
     fclose(file);
     return status;
 }

@@ -264,19 +264,18 @@ static bool read_parameters(struct qkv_parameters *parameters, const struct sect
 
 static enum qkv_status read_parts(struct qkv_run *run, struct section *block, struct qkv_error *error)
 {
-    struct section config, source, target, merges[2], parameters;
-    if (!next_section(block, &config) || !next_section(block, &source) || !next_section(block, &target) ||
-        !next_section(block, &merges[0]) || !next_section(block, &merges[1]) ||
-        !next_section(block, &parameters) || !is_read(block))
-        return not_packed(error);
-    if (!read_config(run, &config) || !read_vocabulary(&run->source, &source) ||
-        !read_vocabulary(&run->target, &target) || !read_merges(run, 0, &merges[0]) ||
-        !read_merges(run, 1, &merges[1]))
+    enum { CONFIG, SOURCE, TARGET, SOURCE_MERGES, TARGET_MERGES, PARAMETERS, SECTIONS };
+    struct section part[SECTIONS];
+    bool good = true;
+    for (int i = 0; good && i < SECTIONS; i++) good = next_section(block, &part[i]);
+    if (!good || !is_read(block) || !read_config(run, &part[CONFIG]) ||
+        !read_vocabulary(&run->source, &part[SOURCE]) || !read_vocabulary(&run->target, &part[TARGET]) ||
+        !read_merges(run, 0, &part[SOURCE_MERGES]) || !read_merges(run, 1, &part[TARGET_MERGES]))
         return not_packed(error);
     run->sides = qkv_sides_of(&run->config.data, &run->config.model);
     run->model = qkv_model_new(&run->config.model, run->source.size, run->target.size, QKV_FLOAT32, error);
     if (!run->model) return QKV_INVALID;
-    return read_parameters(&run->model->parameters, &parameters) ? QKV_OK : not_packed(error);
+    return read_parameters(&run->model->parameters, &part[PARAMETERS]) ? QKV_OK : not_packed(error);
 }
 
 enum qkv_status qkv_run_unpack_parameters(struct qkv_run *run, const unsigned char *bytes, size_t size,

@@ -463,16 +463,21 @@ double qkv_checkpoint_loss(const struct qkv_state *state)
     return known ? sum / tokens : (double)NAN;
 }
 
+enum qkv_status qkv_run_load(struct qkv_run *run, const char *path, struct qkv_state *state,
+                             struct qkv_error *error)
+{
+    enum qkv_status status = qkv_checkpoint_load(path, &run->model->parameters, NULL, state, error);
+    return status ? status
+                  : qkv_provenance_check(state, &run->config, QKV_KEYS_FIXED_BY_MODEL, &run->source,
+                                         &run->target, path, error);
+}
+
 enum qkv_status qkv_snapshot_load(struct qkv_run *run, int64_t update, double *loss, struct qkv_error *error)
 {
     struct qkv_state state = {0};
-    struct qkv_parameters *parameters = &run->model->parameters;
     char name[NUMBERED_NAME_SIZE];
     const char *path = QKV_RUN_FILE(run->path, qkv_numbered_name(name, NUMBERED_SNAPSHOT, update));
-    enum qkv_status status = qkv_checkpoint_load(path, parameters, NULL, &state, error);
-    if (!status)
-        status = qkv_provenance_check(&state, &run->config, QKV_KEYS_FIXED_BY_MODEL, &run->source,
-                                      &run->target, path, error);
+    enum qkv_status status = qkv_run_load(run, path, &state, error);
     *loss = qkv_checkpoint_loss(&state);
     qkv_state_release(&state);
     return status;
