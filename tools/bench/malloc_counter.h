@@ -38,34 +38,21 @@ static inline long malloc_calls(void)
     return atomic_load(&malloc_call_count);
 }
 
-void *malloc(size_t size)
-{
-    atomic_fetch_add(&malloc_call_count, 1);
-    return __libc_malloc(size);
-}
-
-void *calloc(size_t count, size_t size)
-{
-    atomic_fetch_add(&malloc_call_count, 1);
-    return __libc_calloc(count, size);
-}
-
-void *realloc(void *memory, size_t size)
-{
-    atomic_fetch_add(&malloc_call_count, 1);
-    return __libc_realloc(memory, size);
-}
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-    atomic_fetch_add(&malloc_call_count, 1);
-    return __libc_memalign(alignment, size);
-}
+/* A function that returns memory, with its parameters, and the call that makes the memory. */
+#    define COUNTED(function, call)                                                                          \
+        void *function                                                                                       \
+        {                                                                                                    \
+            atomic_fetch_add(&malloc_call_count, 1);                                                         \
+            return call;                                                                                     \
+        }
+COUNTED(malloc(size_t size), __libc_malloc(size))
+COUNTED(calloc(size_t count, size_t size), __libc_calloc(count, size))
+COUNTED(realloc(void *memory, size_t size), __libc_realloc(memory, size))
+COUNTED(aligned_alloc(size_t alignment, size_t size), __libc_memalign(alignment, size))
 
 int posix_memalign(void **memory, size_t alignment, size_t size)
 {
-    atomic_fetch_add(&malloc_call_count, 1);
-    *memory = __libc_memalign(alignment, size);
+    *memory = aligned_alloc(alignment, size);
     return *memory ? 0 : 12; /* ENOMEM */
 }
 
