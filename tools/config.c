@@ -124,10 +124,13 @@ enum qkv_status refuse_scene(const char *path, const struct qkv_messages *messag
     return qkv_error_set(error, "%s", "");
 }
 
-bool is_run_folder(const char *path)
+int find_run_folder(const char *path, bool *is_run)
 {
     struct stat status;
-    return stat(path, &status) == 0 ? S_ISDIR(status.st_mode) : qkv_path_exists(path);
+    int reason = stat(path, &status) ? errno : 0;
+    *is_run = !reason && S_ISDIR(status.st_mode);
+    if (!reason || reason == ENOENT || reason == ENOTDIR) return QKV_OK;
+    return print_error("%s: %s", path, strerror(reason));
 }
 
 enum qkv_status refuse_input_as_output(const char *output, const char *const *inputs, int count,

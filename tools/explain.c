@@ -158,8 +158,8 @@ static int check_operands(const struct request *r, int operands, const char *pat
 
 static int explain(struct request *r, int operands, char **operand)
 {
-    bool run = is_run_folder(operand[0]);
-    if (read_options(r, run)) return QKV_INVALID;
+    bool run;
+    if (find_run_folder(operand[0], &run) || read_options(r, run)) return QKV_INVALID;
     if (check_operands(r, operands, operand[0], run)) return QKV_INVALID;
     struct qkv_arena arena = {0};
     struct qkv_error error = {""};

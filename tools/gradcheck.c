@@ -553,7 +553,9 @@ static int run_operand(struct check_run *run, const char *path)
     if (!qkv_path_exists(path) && (is_op || is_layer))
         return print_error("%s: there is no such CONFIG or RUN; it is %s: give --%s %s", path,
                            is_op ? "an op" : "a layer", is_op ? "op" : "layer", path);
-    if (!is_run_folder(path)) {
+    bool is_run;
+    if (find_run_folder(path, &is_run)) return QKV_INVALID;
+    if (!is_run) {
         if (run->request->checkpoint)
             return print_error("--checkpoint is for a RUN, but %s is not a run folder", path);
         return run_model(run, path, path, NULL);

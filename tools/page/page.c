@@ -230,7 +230,9 @@ static int check_scenes(int count, char **files)
             return count ? print_error("%s is for runs, but %s is not a run folder", runs[i].option, files[0])
                          : print_error("%s is for runs: give a run folder", runs[i].option);
     for (int i = 0; i < count; i++) {
-        if (is_run_folder(files[i]))
+        bool is_run;
+        if (find_run_folder(files[i], &is_run)) return QKV_INVALID;
+        if (is_run)
             return print_error("a page holds one run, or scenes%s",
                                count == 2 && !qkv_path_exists(files[!i])
                                    ? "; --sentence gives the sentence that it opens with"
@@ -263,7 +265,8 @@ static int run_page(int operands, char **operand)
         return print_error("-o %s: a page is HTML: name it .html", output);
     struct qkv_error error = {""};
     struct page page = {0};
-    bool is_run = operands == 1 && is_run_folder(operand[0]);
+    bool is_run = false;
+    if (operands == 1 && find_run_folder(operand[0], &is_run)) return QKV_INVALID;
     if (!is_run && check_scenes(operands, operand)) return QKV_INVALID;
     page_begin(&page);
     enum qkv_status status =

@@ -17,9 +17,9 @@ enum qkv_status read_swept_config(struct qkv_config *config, struct qkv_arena *a
 enum qkv_status refuse_scene(const char *path, const struct qkv_messages *messages, struct qkv_arena *arena,
                              struct qkv_error *error);
 
-/* True when an operand, which may be a run folder, a config or a scene, is a folder, or when the system cannot tell; opening it
- * as a run then reports why. */
-bool is_run_folder(const char *path);
+/* Finds whether an operand, which may be a run folder, a config or a scene, is a folder; what does not exist is none. Prints why
+ * the system cannot tell, and returns QKV_INVALID. */
+int find_run_folder(const char *path, bool *is_run);
 
 /* Refuses an output path that is a file which the command reads. Paths may be NULL. */
 enum qkv_status refuse_input_as_output(const char *output, const char *const *inputs, int count,
