@@ -57,25 +57,26 @@ static void expect_80_columns(const char *output)
     }
 }
 
-/* The columns of all rows end where those of the head do, also behind an index that is wider than its title. The seed is one
- * with which the worst element of a parameter has such an index. */
+/* The columns of all rows end where those of the head do, also behind an index that is wider than its title. With the planted
+ * fault, errors are so large that rounding, which differs between processors, does not choose the worst element; the seed is one
+ * with which it has such an index. */
 Test(gradcheck, has_columns_that_line_up)
 {
     const char *config = tiny_config(scratch("line_up"), "");
-    struct outcome outcome = run("qkv gradcheck %s -n 1 --seed 10 -s model.encoder.ff_size=20000 -s "
-                                 "model.encoder.hidden_size=20 -s model.decoder.hidden_size=20",
+    struct outcome outcome = run("qkv gradcheck %s -n 1 --seed 3 --plant missing:linear "
+                                 "-s model.encoder.ff_size=20000 -s model.encoder.hidden_size=12 "
+                                 "-s model.decoder.hidden_size=12",
                                  config);
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    cr_assert_eq(outcome.exit_code, 1, "%s", outcome.error);
     size_t end = 0, longest = 0;
     for (char *line = strtok(outcome.output, "\n"); line; line = strtok(NULL, "\n")) {
-        char *index = strstr(line, " [");
-        size_t length = strlen(line);
+        char *index = strstr(line, " ["), *verdict = strrchr(line, ' ');
         if (index && strcspn(index + 1, " ") > longest) longest = strcspn(index + 1, " ");
-        if (!strncmp(line, "  tensor ", 9)) end = length;
-        if (end && length > 3 && !strcmp(line + length - 3, " ok"))
-            cr_expect_eq(length, end + 3, "the columns end at %zu: %s", end, line);
+        if (!strncmp(line, "  tensor ", 9)) end = strlen(line);
+        if (end && verdict && (!strcmp(verdict, " ok") || !strcmp(verdict, " FAIL")))
+            cr_expect_eq((size_t)(verdict - line), end, "the columns end at %zu: %s", end, line);
     }
-    cr_expect_geq(longest, 10);
+    cr_expect_gt(longest, strlen(" worst at"));
 }
 
 static void expect_faults_caught(const char *subject)
