@@ -164,10 +164,10 @@ const struct qkv_part *qkv_trace_attention(const struct qkv_trace *trace, enum q
 }
 
 const struct qkv_part *qkv_trace_stack(const struct qkv_trace *trace, enum qkv_part_role role,
-                                       enum qkv_stack_id stack)
+                                       enum qkv_stack_id stack, int64_t layer)
 {
     for (const struct qkv_part *part = trace->first; part; part = part->next)
-        if (part->role == role && part->stack == stack && !part->layer) return part;
+        if (part->role == role && part->stack == stack && part->layer == layer) return part;
     return NULL;
 }
 

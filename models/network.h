@@ -32,12 +32,12 @@ static inline struct qkv_tensor *qkv_decoding_from_encoder(const struct qkv_deco
  * is masked. */
 struct qkv_tensor *qkv_key_mask(struct qkv_graph *graph, const bool *masked, int64_t count, int64_t times);
 
-/* Returns the part with this role of an attention layer (`layer` from 1), or of a stack (layer 0).
+/* Returns the part with this role of an attention layer (`layer` from 1), or of a stack, or its layer (0: of none).
  * NULL when the pass has no such part. qkv_trace_attention finds only the roles INPUT to RESIDUAL. */
 const struct qkv_part *qkv_trace_attention(const struct qkv_trace *trace, enum qkv_part_role role,
                                            enum qkv_attention_kind attention, int64_t layer);
 const struct qkv_part *qkv_trace_stack(const struct qkv_trace *trace, enum qkv_part_role role,
-                                       enum qkv_stack_id stack);
+                                       enum qkv_stack_id stack, int64_t layer);
 
 /* Whether `node` is a part of the pass with this role. */
 bool qkv_trace_has(const struct qkv_trace *trace, enum qkv_part_role role, const struct qkv_tensor *node);

@@ -322,16 +322,19 @@ Test(attribution, erasure_is_the_fall_without_the_token)
 Test(attribution, rollout_and_flow_of_maps_made_by_hand)
 {
     const double source[] = {0.5, 0.5, 0, 1}, cross[] = {1, 0}, own[] = {1};
-    const struct mixing steps[] = {{.of_source = true, .keep = 0.5, .own = source},
-                                   {.keep = 0.5, .own = own},
-                                   {.keep = 0.5, .other = cross}};
-    const struct mixings mixings = {2, 1, 3, steps};
+    struct qkv_arena arena RELEASED(qkv_arena_release) = {0};
+    struct mixture *mixture = qkv_mixture_new(&arena, 2, 1, 3);
     double result[3];
-    cr_assert(qkv_rollout(&mixings, result));
+    cr_assert(mixture);
+    qkv_mixture_add(mixture, true, 0.5, source, NULL);
+    qkv_mixture_add(mixture, true, 0.5, NULL, NULL); /* changes nothing */
+    qkv_mixture_add(mixture, false, 0.5, own, NULL);
+    qkv_mixture_add(mixture, false, 0.5, NULL, cross);
+    qkv_rollout(mixture, result);
     const double shares[] = {0.375, 0.125, 0.5};
     for (int i = 0; i < 3; i++) cr_expect_float_eq(result[i], shares[i], 1e-15);
     /* A pipe of 0.5 leads to the source; from there 0.75 to the first token, and 0.25 to the second. */
-    cr_assert(qkv_flow(&mixings, result));
+    qkv_flow(mixture, result);
     const double flows[] = {0.5, 0.25, 0.5};
     for (int i = 0; i < 3; i++) cr_expect_float_eq(result[i], flows[i], 1e-15);
 }

@@ -205,7 +205,7 @@ const struct command command_attribute = {
         "contributed to each one after it, and to the one that the model itself would write next. Methods, "
         "of which the last four measure the whole model, not attention "
         "alone (log p: the log-probability of the predicted token):\n\n"
-#define ATTRIBUTION_METHOD(id, name, value, help) #name ": " help ".\n\n"
+#define ATTRIBUTION_METHOD(id, name, shape, function, value, help) #name ": " help ".\n\n"
 #include "qkv/attribution_methods.def"
 #undef ATTRIBUTION_METHOD
         "Formats that people look at show shares: the absolute values of a row sum to 1. Text also "

@@ -155,7 +155,7 @@ static enum qkv_status add_method(struct trust *t, int method)
                 (double)seeds;
     }
     if (!weights || qkv_copies_begin(a, 1u << QKV_ATTENTION_CROSS) ||
-        (t->gold && count_links(t, weights, &t->links[method])) || qkv_copies_predict(a))
+        (t->gold && count_links(t, weights, &t->links[method])))
         return QKV_INVALID;
     return erase_rationales(t, weights, t->sum[method]);
 }

@@ -114,7 +114,7 @@ static void add_inputs(struct model_walk *m, enum qkv_stack_id stack, bool sourc
                                 (long long)qkv_tensor_shape(embedded->node).size[1]);
     qkv_walk_add_tensor(walk, source ? "source_embeddings" : "embeddings", NULL, formula,
                         (struct layout){words}, embeddings);
-    if (!qkv_trace_stack(m->pass.trace, QKV_PART_POSITIONS, stack)) return;
+    if (!qkv_trace_stack(m->pass.trace, QKV_PART_POSITIONS, stack, 0)) return;
     struct qkv_tensor *inputs = copy(m, qkv_recorded_stack(&m->pass, QKV_PART_POSITIONS, stack, shape));
     if (inputs && (!layers.positions || !(layers.positions->table || layers.positions->sinusoids)))
         no_layer(m, "inputs", "positions", owner);

@@ -8,67 +8,67 @@
 
 /* ---- passes over copies of a pair (copies.c) ---- */
 
-/* A pair, and the pass over copies of it that runs. S: source tokens with </s>; T: tokens that the decoder reads, as many as it
- * predicts. */
+/* What a copy computes otherwise than the pair: a row of a part is at a point of the straight line from a base, 0, to the row as
+ * it was computed, 1. The base of an embedding is that of <unk>, of a value 0, and of other parts the same row of the first copy.
+ * No attention sees a token whose embedding alone is changed. */
+struct change {
+    int64_t copy;
+    struct qkv_part of; /* role, layer, and stack or kind of attention */
+    int64_t row;        /* of the copy; ALL_ROWS */
+    int64_t head;       /* changes its columns alone; 0: all */
+    double point;
+};
+enum { ALL_ROWS = -1 };
+
+struct copies {
+    int64_t count;
+    const struct change *changes;
+    int64_t change_count;
+    const struct qkv_attention_pair *base; /* is passed before the copies, in each batch; NULL: none is */
+};
+
+/* A pair, and passes over copies of it. S: source tokens with </s>; T: tokens that the decoder reads, as many as it predicts. */
 struct attribution {
     struct qkv_attention_collector *collector;
     const struct qkv_attention_pair *pair;
     const struct qkv_attribution_options *options;
     struct qkv_attention_report *report;
-    struct qkv_arena *arena; /* of the collector */
     struct qkv_error *error;
+    struct qkv_arena *arena;         /* of the collector */
     int64_t sources, steps, columns; /* S, T, S + T */
-    double *result;                  /* [T, S + T] */
     int32_t *labels;                 /* [T]: the predicted tokens */
     double *log_probability;         /* [T]: of these */
-    /* Of the pass that runs: */
-    int64_t copies;                         /* how many it has */
-    const struct qkv_attention_pair *other; /* the first one instead, of equal lengths; NULL: a copy, too */
-    const bool *hidden; /* [copies, S + T]: tokens that no attention sees; NULL: none is hidden */
-    /* Changes the value of a part's node that has just been computed; NULL: nothing is changed. What it needs: */
-    void (*change)(const struct attribution *a, const struct qkv_part *part);
-    int64_t first;             /* value zeroing and patching: the number of the first change */
-    const double *point;       /* [copies]: integrated gradients: where the embeddings are */
-    struct qkv_part zeroed;    /* value zeroing: kind and layer of the values */
-    const struct patch *patch; /* patching: what is replaced, */
-    int64_t step;              /* and the step whose probability is wanted */
+    double *result;                  /* [T, S + T] */
+    struct copies all;
+    int64_t first, count; /* the copies of the last pass */
+    enum qkv_status status;
 };
 
-/* Begins: collects maps of these kinds (as in qkv_attention_collect) into the report, and counts the tokens of the pair. */
+/* Begins: collects maps of these kinds (as in qkv_attention_collect) into the report, and reads what the model predicts. */
 enum qkv_status qkv_copies_begin(struct attribution *a, unsigned kinds);
 
-/* The state after a layer (from 1) of a stack in the last pass; NULL: it is not recorded. */
-const struct qkv_part *qkv_copies_state(const struct attribution *a, enum qkv_stack_id stack, int64_t layer);
+/* Chooses the copies to pass; then passes as many of them as need little memory. False: all have been passed, or a->status says
+ * why not. */
+void qkv_copies_choose(struct attribution *a, struct copies copies);
+bool qkv_copies_pass(struct attribution *a);
 
-/* Passes the copies. */
-enum qkv_status qkv_copies_pass(struct attribution *a);
+/* The first row of a copy, or of the base (-1), in the rows of the sources, or of the targets, of the last pass. */
+int64_t qkv_copies_row(const struct attribution *a, bool of_source, int64_t copy);
 
-/* How many copies, of `wanted` that are left, pass at once: one, or as many as need little memory. */
-int64_t qkv_copies_at_once(const struct attribution *a, int64_t wanted, int64_t numbers_per_token);
+/* Reads the log-probabilities of the predicted tokens in each copy of the last pass: [a->count, T]. */
+enum qkv_status qkv_copies_read(const struct attribution *a, double *result);
 
-/* The first row of a copy of the pair in the rows of its sources, or of its targets. */
-int64_t qkv_copies_first_row(const struct attribution *a, bool of_source, int64_t copy);
+/* Passes all copies, and reads the same of each: [copies.count, T]. */
+enum qkv_status qkv_copies_measure(struct attribution *a, struct copies copies, double *result);
 
-/* Reads the log-probabilities of the predicted tokens in each copy: [copies, T]. all: [T, C], those of all tokens in the first
- * copy; NULL: not wanted. */
-enum qkv_status qkv_copies_read(const struct attribution *a, double *result, double *all);
+/* The same of copies without the hidden tokens, [count, S + T]. */
+enum qkv_status qkv_copies_without(struct attribution *a, int64_t count, const bool *hidden, double *result);
 
-/* Sets the labels and their log-probabilities. */
-enum qkv_status qkv_copies_predict(struct attribution *a);
+/* Erasure: sets a->result to what each token adds to the log-probability of each prediction. */
+enum qkv_status qkv_copies_erase(struct attribution *a);
 
 /* Column d of the embedding that a token has in a stack. */
 double qkv_copies_embedding(const struct attribution *a, enum qkv_stack_id stack, int64_t token, int64_t d);
-
-/* Moves rows of embeddings on the straight line between that of <unk>, 0, and their own, 1. */
-void qkv_copies_move(const struct attribution *a, const struct qkv_part *part, int64_t first, int64_t count,
-                     double point);
-
-/* The log-probabilities of the predicted tokens, [count, T], without the hidden ones, [count, S + T]: no attention sees them,
- * and in their own rows <unk> is read. */
-enum qkv_status qkv_copies_without(struct attribution *a, int64_t count, const bool *hidden, double *result);
-
-/* Erasure, after qkv_copies_predict: sets a->result to what each token adds to the log-probability of each prediction. */
-enum qkv_status qkv_copies_erase(struct attribution *a);
 
 /* ---- states of layers (states.c) ---- */
 
@@ -91,23 +91,21 @@ enum qkv_status qkv_patch(struct qkv_attention_collector *collector, const struc
 
 /* ---- rollout and flow (flow.c) ---- */
 
-/* A step in which each row becomes a mixture of rows: `keep` of the row itself, and 1 - keep of those that `own` and `other`
- * name. S: source tokens, T: tokens that the decoder reads. */
-struct mixing {
-    bool of_source;      /* changes the rows of the source; false: those of the target */
-    double keep;         /* the share of the residual connection */
-    const double *own;   /* [S, S], or [T, T]; NULL: none */
-    const double *other; /* [T, S]: of targets, from the current rows of the source; NULL: none */
-};
+/* How layers mix tokens: a network of nodes, which take shares of nodes before them. The first nodes are the tokens: S of the
+ * source, then T that the decoder reads. */
+struct mixture;
 
-struct mixings {
-    int64_t sources, targets; /* S and T */
-    int64_t count;
-    const struct mixing *step; /* [count], from the lowest layer */
-};
+/* Begins a mixture of at most `layers` layers, in the arena; NULL: memory is out. */
+struct mixture *qkv_mixture_new(struct qkv_arena *arena, int64_t sources, int64_t targets, int64_t layers);
+
+/* Adds a layer, which makes each row of the source (false: of the target) a mixture: `keep` of the row itself, and 1 - keep of
+ * those that `own` [S, S], or [T, T], and `other` name: [T, S], of targets, from the present rows of the source. NULL: none; a
+ * layer that has neither changes nothing. Where `keep` is 0, divides each row by its sum; a row of zeros stays what it was. */
+void qkv_mixture_add(struct mixture *mixture, bool of_source, double keep, const double *own,
+                     const double *other);
 
 /* Attention rollout and attention flow (Abnar and Zuidema 2020). result [T, S + T]: how much of each row of the target, after
- * the last step, comes from each token: the share of it, or the maximum flow between both, where the shares of each step are
- * capacities. False when memory runs out. */
-bool qkv_rollout(const struct mixings *mixings, double *result);
-bool qkv_flow(const struct mixings *mixings, double *result);
+ * the last layer, comes from each token: the share of it, or the maximum flow between both, where shares are capacities. When
+ * memory runs out, the arena fails. */
+void qkv_rollout(struct mixture *mixture, double *result);
+void qkv_flow(struct mixture *mixture, double *result);

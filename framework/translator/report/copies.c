@@ -5,26 +5,10 @@
 #include "graph/graph.h"
 #include "models/network.h"
 
-enum qkv_status qkv_copies_begin(struct attribution *a, unsigned kinds)
+int64_t qkv_copies_row(const struct attribution *a, bool of_source, int64_t copy)
 {
-    enum qkv_status status = qkv_attention_collect(a->collector, 1, a->pair, kinds, a->report, a->error);
-    a->arena = &a->collector->arena;
-    a->sources = a->report->source_length;
-    a->steps = a->report->target_length;
-    a->columns = a->sources + a->steps;
-    return status;
-}
-
-static void node_ran(void *context, const struct qkv_tensor *tensor, bool backward)
-{
-    const struct attribution *a = context;
-    for (const struct qkv_part *part = a->collector->trace.first; part && !backward; part = part->next)
-        if (part->node == tensor) a->change(a, part);
-}
-
-int64_t qkv_copies_first_row(const struct attribution *a, bool of_source, int64_t copy)
-{
-    return (of_source ? a->collector->batch.source_start : a->collector->batch.target_start)[copy];
+    const struct qkv_batch *batch = &a->collector->batch;
+    return (of_source ? batch->source_start : batch->target_start)[copy + (a->all.base != NULL)];
 }
 
 double qkv_copies_embedding(const struct attribution *a, enum qkv_stack_id stack, int64_t token, int64_t d)
@@ -35,49 +19,98 @@ double qkv_copies_embedding(const struct attribution *a, enum qkv_stack_id stack
            qkv_parameter_get(&model->parameters, layer->table, token * layer->table->shape.size[1] + d);
 }
 
-void qkv_copies_move(const struct attribution *a, const struct qkv_part *part, int64_t first, int64_t count,
-                     double point)
+/* ---- changes ---- */
+
+/* The copy of a change in the present pass; -1: it has none. */
+static int64_t copy_of(const struct attribution *a, const struct change *change)
+{
+    int64_t copy = change->copy - a->first;
+    return copy >= 0 && copy < a->count ? copy : -1;
+}
+
+static bool concerns(const struct change *change, const struct qkv_part *part)
+{
+    bool of_stack = part->role < QKV_PART_INPUT;
+    return part->role == change->of.role && part->layer == change->of.layer &&
+           (of_stack ? part->stack == change->of.stack : part->attention == change->of.attention);
+}
+
+/* Changes the value of a part, which has just been computed, in a copy. */
+static void apply(const struct attribution *a, const struct change *change, int64_t copy,
+                  const struct qkv_part *part)
 {
     const enum qkv_dtype dtype = a->collector->model->parameters.dtype;
-    int64_t width = qkv_tensor_shape(part->node).size[1];
+    const bool is_value = part->role == QKV_PART_VALUE, is_embedding = part->role == QKV_PART_EMBEDDING,
+               of_source =
+                   is_value ? part->attention != QKV_ATTENTION_DECODER : part->stack == QKV_STACK_ENCODER,
+               of_all = change->row == ALL_ROWS;
+    const int64_t width = qkv_tensor_shape(part->node).size[1],
+                  columns = change->head ? width / part->heads : width,
+                  column = change->head ? (change->head - 1) * columns : 0, first = of_all ? 0 : change->row,
+                  rows = !of_all     ? 1
+                         : of_source ? a->sources
+                                     : a->steps;
     void *value = qkv_tensor_value(part->node);
-    for (int64_t i = first * width; i < (first + count) * width && point != 1; i++) {
-        double unknown = qkv_copies_embedding(a, part->stack, QKV_UNKNOWN, i % width);
-        qkv_dtype_set(dtype, value, i, unknown + point * (qkv_dtype_get(dtype, value, i) - unknown));
+    for (int64_t i = 0; i < rows * columns; i++) {
+        int64_t row = first + i / columns, d = column + i % columns,
+                at = (qkv_copies_row(a, of_source, copy) + row) * width + d;
+        double base = is_embedding ? qkv_copies_embedding(a, part->stack, QKV_UNKNOWN, d)
+                      : is_value
+                          ? 0
+                          : qkv_dtype_get(dtype, value, (qkv_copies_row(a, of_source, -1) + row) * width + d);
+        qkv_dtype_set(dtype, value, at, base + change->point * (qkv_dtype_get(dtype, value, at) - base));
     }
 }
 
-const struct qkv_part *qkv_copies_state(const struct attribution *a, enum qkv_stack_id stack, int64_t layer)
+static void node_ran(void *context, const struct qkv_tensor *tensor, bool backward)
 {
-    const struct qkv_part *part = a->collector->trace.first;
-    while (part && (part->role != QKV_PART_HIDDEN || part->stack != stack || part->layer != layer))
-        part = part->next;
-    return part;
+    const struct attribution *a = context;
+    for (const struct qkv_part *part = a->collector->trace.first; part && !backward; part = part->next)
+        for (int64_t i = 0; part->node == tensor && i < a->all.change_count; i++) {
+            const struct change *change = &a->all.changes[i];
+            int64_t copy = copy_of(a, change);
+            if (copy >= 0 && change->point != 1 && concerns(change, part)) apply(a, change, copy, part);
+        }
 }
 
-enum qkv_status qkv_copies_pass(struct attribution *a)
+/* Lets no attention see a token of a copy: adds it to the masks of the pair. */
+static enum qkv_status hide(const struct attribution *a, const struct change *change,
+                            struct qkv_attention_pair *copy)
 {
-    struct qkv_attention_pair *pairs = qkv_arena_array(a->arena, a->copies, sizeof *pairs);
-    bool *masks = qkv_arena_zeros(a->arena, a->hidden ? a->copies * a->columns : 1, sizeof *masks);
-    if (!pairs || !masks) return qkv_no_memory(a->error);
-    for (int64_t i = 0; i < a->copies; i++) {
-        pairs[i] = a->other && !i ? *a->other : *a->pair;
-        pairs[i].vocabulary = NULL;
-        if (!a->hidden) continue;
-        const bool *of_source = pairs[i].source_masked, *of_target = pairs[i].target_masked;
-        bool *mask = masks + i * a->columns;
-        for (int64_t c = 0; c < a->columns; c++)
-            mask[c] = a->hidden[i * a->columns + c] ||
-                      (c < a->sources ? of_source && of_source[c] : of_target && of_target[c - a->sources]);
-        if (a->sources) pairs[i].source_masked = mask;
-        pairs[i].target_masked = mask + a->sources;
-    }
+    bool of_source = change->of.stack == QKV_STACK_ENCODER;
+    const bool **mask = of_source ? &copy->source_masked : &copy->target_masked;
+    int64_t tokens = of_source ? a->sources : a->steps;
+    bool *masked = qkv_arena_zeros(a->arena, tokens, sizeof *masked);
+    if (!masked) return qkv_no_memory(a->error);
+    if (*mask) memcpy(masked, *mask, (size_t)tokens * sizeof *masked);
+    masked[change->row] = true;
+    *mask = masked;
+    return QKV_OK;
+}
+
+/* ---- passes ---- */
+
+static enum qkv_status pass(struct attribution *a)
+{
+    const int64_t before = a->all.base != NULL;
     const struct qkv_observer observer = {node_ran, a};
-    qkv_graph_observe(a->collector->graph, a->change ? &observer : NULL);
-    enum qkv_status status = qkv_attention_collector_run(a->collector, a->copies, pairs, a->error);
+    struct qkv_attention_pair *pairs = qkv_arena_array(a->arena, before + a->count, sizeof *pairs);
+    enum qkv_status status = pairs ? QKV_OK : qkv_no_memory(a->error);
+    for (int64_t i = 0; i < before + a->count && !status; i++) {
+        pairs[i] = i < before ? *a->all.base : *a->pair;
+        pairs[i].vocabulary = NULL;
+    }
+    for (int64_t i = 0; i < a->all.change_count && !status; i++) {
+        const struct change *change = &a->all.changes[i];
+        int64_t copy = copy_of(a, change);
+        if (copy >= 0 && change->of.role == QKV_PART_EMBEDDING && change->row != ALL_ROWS)
+            status = hide(a, change, &pairs[before + copy]);
+    }
+    if (status) return status;
+    qkv_graph_observe(a->collector->graph, &observer);
+    status = qkv_attention_collector_run(a->collector, before + a->count, pairs, a->error);
     qkv_graph_observe(a->collector->graph, NULL);
-    for (const struct qkv_part *part = a->collector->trace.first; part && a->change && !status;
-         part = part->next)
+    for (const struct qkv_part *part = a->collector->trace.first; part && !status; part = part->next)
         if ((part->role == QKV_PART_EMBEDDING || part->role == QKV_PART_CONTEXT) && !part->node->consumers)
             status = qkv_error_set(a->error,
                                    "network %s: computes step by step, with copies of what it records, which "
@@ -86,80 +119,105 @@ enum qkv_status qkv_copies_pass(struct attribution *a)
     return status;
 }
 
-int64_t qkv_copies_at_once(const struct attribution *a, int64_t wanted, int64_t numbers_per_token)
+void qkv_copies_choose(struct attribution *a, struct copies copies)
 {
-    enum { NUMBERS = 1 << 24 };
-    int64_t copies = NUMBERS / (a->columns * numbers_per_token);
-    return copies < 1 ? 1 : copies < wanted ? copies : wanted;
+    a->all = copies;
+    a->first = a->count = 0;
 }
 
-enum qkv_status qkv_copies_read(const struct attribution *a, double *result, double *all)
+bool qkv_copies_pass(struct attribution *a)
+{
+    enum { NUMBERS = 1 << 24, OF_A_TOKEN = 8192 };
+    const int64_t most = NUMBERS / (a->columns * (OF_A_TOKEN + a->collector->model->target_size));
+    a->first += a->count;
+    a->count = a->all.count - a->first;
+    if (a->count > most) a->count = most < 1 ? 1 : most;
+    if (a->count > 0 && !a->status) a->status = pass(a);
+    return a->count > 0 && !a->status;
+}
+
+/* ---- predictions ---- */
+
+/* The log-probabilities of all tokens in all rows of the last pass; NULL with a message. */
+static struct qkv_tensor *log_probabilities(const struct attribution *a)
 {
     struct qkv_graph *graph = a->collector->graph;
-    const struct qkv_model *model = a->collector->model;
-    struct qkv_tensor *node = qkv_log_softmax(graph, qkv_model_logits(model, graph, a->collector->hidden));
-    if (qkv_graph_check(graph, a->error)) return QKV_INVALID;
+    struct qkv_tensor *node =
+        qkv_log_softmax(graph, qkv_model_logits(a->collector->model, graph, a->collector->hidden));
+    if (qkv_graph_check(graph, a->error)) return NULL;
     qkv_forward(graph);
-    if (qkv_graph_check(graph, a->error)) return QKV_INVALID;
-    const void *value = qkv_tensor_value(node);
-    const int64_t classes = qkv_tensor_shape(node).size[1];
-    for (int64_t i = 0; i < a->steps * classes && all; i++)
-        all[i] = qkv_dtype_get(model->parameters.dtype, value, i);
-    for (int64_t i = 0; i < a->copies * a->steps; i++)
-        result[i] = qkv_dtype_get(model->parameters.dtype, value, i * classes + a->labels[i % a->steps]);
-    return QKV_OK;
+    return qkv_graph_check(graph, a->error) ? NULL : node;
 }
 
-enum qkv_status qkv_copies_predict(struct attribution *a)
+static double log_probability(const struct attribution *a, struct qkv_tensor *node, int64_t row,
+                              int64_t token)
 {
-    const int64_t classes = a->collector->model->target_size;
+    return qkv_dtype_get(a->collector->model->parameters.dtype, qkv_tensor_value(node),
+                         row * a->collector->model->target_size + token);
+}
+
+enum qkv_status qkv_copies_begin(struct attribution *a, unsigned kinds)
+{
     const struct qkv_ids target = a->pair->target;
-    double *all = qkv_arena_array(a->arena, a->steps * classes, sizeof *all);
+    enum qkv_status status = qkv_attention_collect(a->collector, 1, a->pair, kinds, a->report, a->error);
+    if (status) return status;
+    a->arena = &a->collector->arena;
+    a->sources = a->report->source_length;
+    a->steps = a->report->target_length;
+    a->columns = a->sources + a->steps;
     a->labels = qkv_arena_zeros(a->arena, a->steps, sizeof *a->labels);
     a->log_probability = qkv_arena_array(a->arena, a->steps, sizeof *a->log_probability);
-    a->copies = 1;
-    if (!all || !a->labels || !a->log_probability) return qkv_no_memory(a->error);
-    if (qkv_copies_pass(a) || qkv_copies_read(a, a->log_probability, all)) return QKV_INVALID;
-    for (int64_t t = 0; t < a->steps; t++) {
-        const double *of = all + t * classes;
+    if (!a->labels || !a->log_probability) return qkv_no_memory(a->error);
+    struct qkv_tensor *node = log_probabilities(a);
+    for (int64_t t = 0; t < a->steps && node; t++) {
         int32_t best = 0;
-        for (int32_t i = 0; i < classes; i++) best = of[i] > of[best] ? i : best;
+        for (int32_t i = 0; i < a->collector->model->target_size; i++)
+            if (log_probability(a, node, t, i) > log_probability(a, node, t, best)) best = i;
         a->labels[t] = t < target.length ? target.ids[t] : a->pair->before ? best : QKV_END;
-        a->log_probability[t] = of[a->labels[t]];
+        a->log_probability[t] = log_probability(a, node, t, a->labels[t]);
     }
-    return QKV_OK;
+    return node ? QKV_OK : QKV_INVALID;
 }
 
-/* Reads <unk> in place of the hidden tokens of each copy: their own rows do not need attention to see them. */
-static void erase(const struct attribution *a, const struct qkv_part *part)
+enum qkv_status qkv_copies_read(const struct attribution *a, double *result)
 {
-    bool of_source = part->stack == QKV_STACK_ENCODER;
-    int64_t tokens = of_source ? a->sources : a->steps;
-    for (int64_t i = 0; part->role == QKV_PART_EMBEDDING && i < a->copies * tokens; i++)
-        if (a->hidden[i / tokens * a->columns + (of_source ? 0 : a->sources) + i % tokens])
-            qkv_copies_move(a, part, qkv_copies_first_row(a, of_source, i / tokens) + i % tokens, 1, 0);
+    struct qkv_tensor *node = log_probabilities(a);
+    for (int64_t i = 0; i < a->count * a->steps && node; i++)
+        result[i] = log_probability(a, node, qkv_copies_row(a, false, i / a->steps) + i % a->steps,
+                                    a->labels[i % a->steps]);
+    return node ? QKV_OK : QKV_INVALID;
+}
+
+enum qkv_status qkv_copies_measure(struct attribution *a, struct copies copies, double *result)
+{
+    qkv_copies_choose(a, copies);
+    while (qkv_copies_pass(a)) a->status = qkv_copies_read(a, result + a->first * a->steps);
+    return a->status;
 }
 
 enum qkv_status qkv_copies_without(struct attribution *a, int64_t count, const bool *hidden, double *result)
 {
-    enum qkv_status status = QKV_OK;
-    a->change = erase;
-    for (int64_t at = 0; at < count && !status; at += a->copies) {
-        a->copies = qkv_copies_at_once(a, count - at, a->collector->model->target_size);
-        a->hidden = hidden + at * a->columns;
-        status = qkv_copies_pass(a);
-        if (!status) status = qkv_copies_read(a, result + at * a->steps, NULL);
+    struct change *changes = qkv_arena_array(a->arena, count * a->columns, sizeof *changes);
+    int64_t hides = 0;
+    if (!changes) return qkv_no_memory(a->error);
+    for (int64_t i = 0; i < count * a->columns; i++) {
+        int64_t token = i % a->columns;
+        bool of_source = token < a->sources;
+        if (!hidden[i]) continue;
+        changes[hides++] = (struct change){
+            .copy = i / a->columns,
+            .of = {.role = QKV_PART_EMBEDDING, .stack = of_source ? QKV_STACK_ENCODER : QKV_STACK_DECODER},
+            .row = of_source ? token : token - a->sources};
     }
-    a->hidden = NULL;
-    a->change = NULL;
-    return status;
+    return qkv_copies_measure(a, (struct copies){count, changes, hides, NULL}, result);
 }
 
 enum qkv_status qkv_copies_erase(struct attribution *a)
 {
     double *without = qkv_arena_array(a->arena, a->columns * a->steps, sizeof *without);
     bool *hidden = qkv_arena_zeros(a->arena, a->columns * a->columns, sizeof *hidden);
-    if (!without || !hidden) return qkv_no_memory(a->error);
+    a->result = qkv_arena_array(a->arena, a->steps * a->columns, sizeof *a->result);
+    if (!without || !hidden || !a->result) return qkv_no_memory(a->error);
     for (int64_t c = 0; c < a->columns; c++) hidden[c * a->columns + c] = true;
     if (qkv_copies_without(a, a->columns, hidden, without)) return QKV_INVALID;
     for (int64_t i = 0; i < a->columns * a->steps; i++)

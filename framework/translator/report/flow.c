@@ -1,106 +1,136 @@
 /* Attention rollout and attention flow: how layers of attention mix the tokens of a pair. */
 #include "report/attribution.h"
+#include "report/words.h"
 
 #include "core/memory.h"
 
 #include <math.h>
 
-/* result [rows, columns] += factor * weights [rows, inner] times x [inner, columns]; weights NULL: adds nothing. */
-static void add_product(double factor, const double *weights, int64_t rows, int64_t inner, const double *x,
-                        int64_t columns, double *result)
+/* From a node to one before it, of which it takes a share. Edge e ^ 1 is the reverse of e. */
+struct edge {
+    int32_t to, next; /* next: of the list of edges that leave the same node; -1: none */
+    double capacity;  /* the share; of a reverse 0 */
+    double left;      /* what may still flow */
+};
+
+struct node {
+    int32_t first;  /* edge; -1: none */
+    int32_t level;  /* distance from where the flow begins; -1: it does not reach the node */
+    int32_t at;     /* the edge to try next */
+    int32_t queued; /* of the queue of nodes: any node */
+};
+
+struct mixture {
+    struct qkv_arena *arena;
+    int64_t rows[2],
+        present[2]; /* of the target, and of the source: how many, and the first of the present ones */
+    int64_t nodes, edges;
+    struct node *node;
+    struct edge *edge;
+};
+
+static void add_nodes(struct mixture *m, int64_t count)
 {
-    for (int64_t i = 0; weights && i < rows; i++)
-        for (int64_t j = 0; j < inner; j++)
-            for (int64_t c = 0; c < columns; c++)
-                result[i * columns + c] += factor * weights[i * inner + j] * x[j * columns + c];
+    for (int64_t i = 0; i < count; i++) m->node[m->nodes++].first = -1;
 }
 
-bool qkv_rollout(const struct mixings *mixings, double *result)
+struct mixture *qkv_mixture_new(struct qkv_arena *arena, int64_t sources, int64_t targets, int64_t layers)
 {
-    const int64_t count[] = {mixings->targets, mixings->sources}, columns = count[0] + count[1];
-    struct qkv_arena arena = {0};
-    double *rows[2]; /* of the target, and of the source: the share of each token */
-    for (int side = 0; side < 2; side++) {
-        rows[side] = qkv_arena_zeros(&arena, count[side] * columns, sizeof **rows);
-        for (int64_t i = 0; rows[side] && i < count[side]; i++)
-            rows[side][i * columns + (side ? 0 : count[1]) + i] = 1;
+    const int64_t columns = sources + targets;
+    struct mixture *m = qkv_arena_allocate(arena, sizeof *m);
+    if (!m) return NULL;
+    *m = (struct mixture){.arena = arena,
+                          .rows = {targets, sources},
+                          .present = {sources, 0},
+                          .node = qkv_arena_array(arena, (1 + layers) * columns, sizeof *m->node),
+                          .edge =
+                              qkv_arena_array(arena, 2 * layers * columns * (1 + columns), sizeof *m->edge)};
+    if (!m->node || !m->edge) return NULL;
+    add_nodes(m, columns);
+    return m;
+}
+
+static void add_edge(struct mixture *m, int64_t from, int64_t to, double share)
+{
+    if (!(share > 0)) return;
+    for (int reverse = 0; reverse < 2; reverse++) {
+        struct node *node = &m->node[reverse ? to : from];
+        m->edge[m->edges] =
+            (struct edge){(int32_t)(reverse ? from : to), node->first, reverse ? 0 : share, 0};
+        node->first = (int32_t)m->edges++;
     }
-    for (int64_t s = 0; s < mixings->count && !arena.failed; s++) {
-        const struct mixing *step = &mixings->step[s];
-        int side = step->of_source;
-        double *mixed = qkv_arena_zeros(&arena, count[side] * columns, sizeof *mixed);
-        for (int64_t i = 0; mixed && i < count[side] * columns; i++) mixed[i] = step->keep * rows[side][i];
-        if (!mixed) break;
-        add_product(1 - step->keep, step->own, count[side], count[side], rows[side], columns, mixed);
-        add_product(1 - step->keep, step->other, count[0], count[1], rows[1], columns, mixed);
-        rows[side] = mixed;
+}
+
+void qkv_mixture_add(struct mixture *m, bool of_source, double keep, const double *own, const double *other)
+{
+    const double *const part[] = {own, other};
+    const int64_t rows = m->rows[of_source], columns[] = {rows, m->rows[1]},
+                  from[] = {m->present[of_source], m->present[1]}, made = m->nodes;
+    double *total = qkv_arena_zeros(m->arena, rows, sizeof *total);
+    if ((!own && !other) || !total) return;
+    add_nodes(m, rows);
+    for (int64_t i = 0; i < rows; i++) {
+        for (int p = 0; p < 2; p++)
+            if (part[p]) total[i] += qkv_row_total(part[p] + i * columns[p], columns[p]);
+        add_edge(m, made + i, from[0] + i, keep > 0 || total[i] > 0 ? keep : 1);
+        if (keep > 0) total[i] = 1;
     }
-    bool is_done = !arena.failed;
-    if (is_done) memcpy(result, rows[0], (size_t)(count[0] * columns) * sizeof *result);
-    qkv_arena_release(&arena);
-    return is_done;
+    for (int p = 0; p < 2; p++)
+        for (int64_t i = 0; part[p] && i < rows * columns[p]; i++)
+            add_edge(m, made + i / columns[p], from[p] + i % columns[p],
+                     (1 - keep) * part[p][i] / total[i / columns[p]]);
+    m->present[of_source] = made;
+}
+
+void qkv_rollout(struct mixture *m, double *result)
+{
+    const int64_t columns = m->rows[0] + m->rows[1];
+    double *share =
+        qkv_arena_zeros(m->arena, m->nodes * columns, sizeof *share); /* of each token, in each node */
+    if (!share) return;
+    for (int64_t c = 0; c < columns; c++) share[c * columns + c] = 1;
+    for (int64_t e = 0; e < m->edges; e += 2)
+        for (int64_t c = 0; c < columns; c++)
+            share[m->edge[e ^ 1].to * columns + c] +=
+                m->edge[e].capacity * share[m->edge[e].to * columns + c];
+    memcpy(result, share + m->present[0] * columns, (size_t)(m->rows[0] * columns) * sizeof *result);
 }
 
 /* ---- flow ---- */
 
-/* Pipes between nodes: edge e and its reverse e ^ 1. The edges that leave a node form a list. */
-struct network {
-    int64_t nodes, edges;
-    int32_t *first, *next, *to;
-    double *capacity, *left; /* left: what may still flow */
-    int32_t *level, *at;     /* [nodes]: distance from the source of the flow; the edge to try next */
-};
-
-static void add_edge(struct network *network, int64_t from, int64_t to, double capacity)
-{
-    if (!(capacity > 0)) return;
-    for (int reverse = 0; reverse < 2; reverse++) {
-        int32_t edge = (int32_t)network->edges++;
-        network->to[edge] = (int32_t)(reverse ? from : to);
-        network->capacity[edge] = reverse ? 0 : capacity;
-        network->next[edge] = network->first[reverse ? to : from];
-        network->first[reverse ? to : from] = edge;
-    }
-}
-
-static void add_edges(struct network *network, const double *weights, double factor, int64_t from,
-                      int64_t rows, int64_t to, int64_t columns)
-{
-    for (int64_t i = 0; weights && i < rows * columns; i++)
-        add_edge(network, from + i / columns, to + i % columns, factor * weights[i]);
-}
-
 enum { SMALLEST = 1000000000 }; /* 1 / SMALLEST is no flow: rounding errors */
 
-/* Sets the distances of all nodes from `from`; returns whether `to` can be reached. queue: [nodes]. */
-static bool find_levels(struct network *network, int32_t from, int32_t to, int32_t *queue)
+/* Sets the distances of all nodes from `from`; returns whether `to` can be reached. */
+static bool find_levels(struct mixture *m, int64_t from, int64_t to)
 {
     int64_t head = 0, tail = 0;
-    for (int64_t i = 0; i < network->nodes; i++) network->level[i] = -1;
-    network->level[from] = 0;
-    queue[tail++] = from;
+    for (int64_t i = 0; i < m->nodes; i++) m->node[i].level = -1;
+    m->node[from].level = 0;
+    m->node[tail++].queued = (int32_t)from;
     while (head < tail) {
-        int32_t node = queue[head++];
-        for (int32_t e = network->first[node]; e >= 0; e = network->next[e]) {
-            if (network->left[e] * SMALLEST < 1 || network->level[network->to[e]] >= 0) continue;
-            network->level[network->to[e]] = network->level[node] + 1;
-            queue[tail++] = network->to[e];
+        const struct node *node = &m->node[m->node[head++].queued];
+        for (int32_t e = node->first; e >= 0; e = m->edge[e].next) {
+            struct node *other = &m->node[m->edge[e].to];
+            if (m->edge[e].left * SMALLEST < 1 || other->level >= 0) continue;
+            other->level = node->level + 1;
+            m->node[tail++].queued = m->edge[e].to;
         }
     }
-    return network->level[to] >= 0;
+    return m->node[to].level >= 0;
 }
 
 /* Sends up to `limit` from a node on, along edges that lead one level further; returns how much flows. */
-static double push(struct network *network, int32_t node, int32_t to, double limit)
+static double push(struct mixture *m, int64_t from, int64_t to, double limit)
 {
+    struct node *node = &m->node[from];
     double sent = 0;
-    if (node == to) return limit;
-    for (; network->at[node] >= 0; network->at[node] = network->next[network->at[node]]) {
-        int32_t e = network->at[node], other = network->to[e];
-        if (network->left[e] * SMALLEST < 1 || network->level[other] != network->level[node] + 1) continue;
-        double part = push(network, other, to, fmin(limit - sent, network->left[e]));
-        network->left[e] -= part;
-        network->left[e ^ 1] += part;
+    if (from == to) return limit;
+    for (; node->at >= 0; node->at = m->edge[node->at].next) {
+        struct edge *edge = &m->edge[node->at];
+        if (edge->left * SMALLEST < 1 || m->node[edge->to].level != node->level + 1) continue;
+        double part = push(m, edge->to, to, fmin(limit - sent, edge->left));
+        edge->left -= part;
+        m->edge[node->at ^ 1].left += part;
         sent += part;
         if ((limit - sent) * SMALLEST < 1) break;
     }
@@ -108,63 +138,20 @@ static double push(struct network *network, int32_t node, int32_t to, double lim
 }
 
 /* The maximum flow between two nodes (Dinic 1970): sends what fits along the shortest ways, until there is no way. */
-static double maximum_flow(struct network *network, int32_t from, int32_t to, int32_t *queue)
+static double maximum_flow(struct mixture *m, int64_t from, int64_t to)
 {
     double flow = 0, sent = 1;
-    memcpy(network->left, network->capacity, (size_t)network->edges * sizeof *network->left);
-    while (sent > 0 && find_levels(network, from, to, queue)) {
-        memcpy(network->at, network->first, (size_t)network->nodes * sizeof *network->at);
-        flow += sent = push(network, from, to, 1e9);
+    for (int64_t e = 0; e < m->edges; e++) m->edge[e].left = m->edge[e].capacity;
+    while (sent > 0 && find_levels(m, from, to)) {
+        for (int64_t i = 0; i < m->nodes; i++) m->node[i].at = m->node[i].first;
+        flow += sent = push(m, from, to, 1e9);
     }
     return flow;
 }
 
-/* Makes the nodes of each step, which take from those before. Returns the first node of the rows of the target after the last
- * step. The tokens are the first nodes: sources, then targets. */
-static int64_t build(const struct mixings *mixings, struct network *network)
+void qkv_flow(struct mixture *m, double *result)
 {
-    const int64_t count[] = {mixings->targets, mixings->sources};
-    int64_t rows[] = {count[1], 0}, after = count[0] + count[1];
-    for (int64_t s = 0; s < mixings->count; s++) {
-        const struct mixing *step = &mixings->step[s];
-        int side = step->of_source;
-        for (int64_t i = 0; i < count[side]; i++) add_edge(network, after + i, rows[side] + i, step->keep);
-        add_edges(network, step->own, 1 - step->keep, after, count[side], rows[side], count[side]);
-        add_edges(network, step->other, 1 - step->keep, after, count[0], rows[1], count[1]);
-        rows[side] = after;
-        after += count[side];
-    }
-    return rows[0];
-}
-
-bool qkv_flow(const struct mixings *mixings, double *result)
-{
-    const int64_t targets = mixings->targets, sources = mixings->sources, columns = sources + targets;
-    struct qkv_arena arena = {0};
-    int64_t nodes = columns, edges = 0;
-    for (int64_t s = 0; s < mixings->count; s++) {
-        int64_t rows = mixings->step[s].of_source ? sources : targets;
-        nodes += rows;
-        edges += 2 * rows * (1 + columns);
-    }
-    struct network network = {
-        .nodes = nodes,
-        .first = qkv_arena_array(&arena, nodes, sizeof *network.first),
-        .level = qkv_arena_array(&arena, nodes, sizeof *network.level),
-        .at = qkv_arena_array(&arena, nodes, sizeof *network.at),
-        .next = qkv_arena_array(&arena, edges, sizeof *network.next),
-        .to = qkv_arena_array(&arena, edges, sizeof *network.to),
-        .capacity = qkv_arena_array(&arena, edges, sizeof *network.capacity),
-        .left = qkv_arena_array(&arena, edges, sizeof *network.left),
-    };
-    int32_t *queue = qkv_arena_array(&arena, nodes, sizeof *queue);
-    if (!arena.failed) {
-        for (int64_t i = 0; i < nodes; i++) network.first[i] = -1;
-        int64_t last = build(mixings, &network);
-        for (int64_t i = 0; i < targets * columns; i++)
-            result[i] = maximum_flow(&network, (int32_t)(last + i / columns), (int32_t)(i % columns), queue);
-    }
-    bool is_done = !arena.failed;
-    qkv_arena_release(&arena);
-    return is_done;
+    const int64_t columns = m->rows[0] + m->rows[1];
+    for (int64_t i = 0; i < m->rows[0] * columns; i++)
+        result[i] = maximum_flow(m, m->present[0] + i / columns, i % columns);
 }

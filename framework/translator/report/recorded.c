@@ -51,7 +51,7 @@ const struct qkv_part *qkv_recorded_attention(const struct recorded_pass *pass, 
 const struct qkv_part *qkv_recorded_stack(const struct recorded_pass *pass, enum qkv_part_role role,
                                           enum qkv_stack_id stack, struct part_shape shape)
 {
-    return check(pass, qkv_trace_stack(pass->trace, role, stack), role,
+    return check(pass, qkv_trace_stack(pass->trace, role, stack, 0), role,
                  stack == QKV_STACK_ENCODER ? "the encoder" : "the decoder", shape);
 }
 

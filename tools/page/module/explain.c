@@ -142,26 +142,27 @@ static int32_t most_alike(const struct qkv_parameter *table, int32_t id)
     return best;
 }
 
-/* A sentence to patch from: that of the view, with another word in place of the one whose erasure changes the step most. None, if
- * it would not be read as these tokens. */
-static void suggest(const struct attribution *a, int64_t step)
+/* A sentence to patch from: that of the view, with another word in place of the one whose erasure changes the step most; falls: of
+ * each token that is read. None, if it would not be read as these tokens. */
+static void suggest(const double *falls, int64_t step)
 {
     const struct qkv_run *run = &page_translation.run;
+    struct qkv_arena *kept = &page_translation.collector->arena;
     const bool is_target = !run->sides.has_source;
-    const struct qkv_ids ids = is_target ? a->pair->target : a->pair->source;
-    const double *falls = a->result + step * a->columns + is_target; /* before the target stands <s> */
+    const struct qkv_ids ids = is_target ? page_translation.pair.target : page_translation.pair.source;
     int64_t most = 0, words = is_target && step < ids.length ? step : ids.length;
     if (!words) return;
+    falls += is_target; /* before the target stands <s> */
     for (int64_t i = 1; i < words; i++) most = falls[i] > falls[most] ? i : most;
-    int32_t *changed = memcpy(page_sure(qkv_arena_array(a->arena, ids.length, sizeof *changed)), ids.ids,
+    int32_t *changed = memcpy(page_sure(qkv_arena_array(kept, ids.length, sizeof *changed)), ids.ids,
                               (size_t)ids.length * sizeof *changed);
     changed[most] = most_alike(
         qkv_model_inputs(run->model, is_target ? QKV_STACK_DECODER : QKV_STACK_ENCODER).embedding->table,
         changed[most]);
-    const char **tokens = page_sure(
-        qkv_vocabulary_tokens(is_target ? &run->target : &run->source, ids.length, changed, a->arena));
-    const char *text = page_sure(qkv_detokenize(is_target ? &run->config.data.trg : &run->config.data.src,
-                                                ids.length, tokens, a->arena));
+    const char **tokens =
+        page_sure(qkv_vocabulary_tokens(is_target ? &run->target : &run->source, ids.length, changed, kept));
+    const char *text = page_sure(
+        qkv_detokenize(is_target ? &run->config.data.trg : &run->config.data.src, ids.length, tokens, kept));
     if (!read_other(text) && other.tokens.count == ids.length &&
         !memcmp(other.ids, changed, (size_t)ids.length * sizeof *changed))
         page_texts("suggestion", 1, &text);
@@ -175,11 +176,10 @@ int EXPORT(page_erase)(int step)
                             .pair = &page_translation.pair,
                             .report = &report,
                             .error = &page_error};
-    if (qkv_copies_begin(&a, 0) || qkv_copies_predict(&a)) return QKV_INVALID;
-    a.result = page_sure(qkv_arena_array(a.arena, a.steps * a.columns, sizeof *a.result));
-    if (qkv_copies_erase(&a)) return QKV_INVALID;
-    memcpy(page_doubles("falls", a.columns), a.result + step * a.columns, (size_t)a.columns * sizeof(double));
-    suggest(&a, step);
+    if (qkv_copies_begin(&a, 1u << QKV_ATTENTION_CROSS) || qkv_copies_erase(&a)) return QKV_INVALID;
+    const double *falls = a.result + step * a.columns;
+    memcpy(page_doubles("falls", a.columns), falls, (size_t)a.columns * sizeof *falls);
+    suggest(falls, step);
     return QKV_OK;
 }
 

@@ -312,15 +312,24 @@ QKV_API enum qkv_status qkv_attention_collect(struct qkv_attention_collector *co
 
 /* QKV_ATTRIBUTION_ATTENTION and so on. */
 enum qkv_attribution_method {
-#define ATTRIBUTION_METHOD(id, name, value, help) QKV_ATTRIBUTION_##id,
+#define ATTRIBUTION_METHOD(id, name, shape, function, value, help) QKV_ATTRIBUTION_##id,
 #include "qkv/attribution_methods.def"
 #undef ATTRIBUTION_METHOD
     QKV_ATTRIBUTION_METHODS, /* their number */
 };
 
+/* What the numbers of a method are. */
+enum qkv_attribution_shape {
+    QKV_ATTRIBUTION_WEIGHTS,       /* maps of heads, whose rows sum to 1 */
+    QKV_ATTRIBUTION_MIXED_WEIGHTS, /* of where heads look, through all layers */
+    QKV_ATTRIBUTION_TURNS,         /* shares of how far outputs of layers turn, through all layers */
+    QKV_ATTRIBUTION_NATS,          /* parts of the log-probability of the predicted token */
+};
+
 /* A row of attribution_methods.def. */
 struct qkv_attribution_method_info {
     const char *name, *value, *help;
+    enum qkv_attribution_shape shape;
 };
 
 /* NULL for an unknown method. */
