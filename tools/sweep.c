@@ -35,6 +35,13 @@ struct sweep {
     struct qkv_arena arena;
 };
 
+static int count_state(const struct sweep *sweep, enum sweep_state state)
+{
+    int count = 0;
+    for (int i = 0; i < sweep->runs; i++) count += sweep->run[i].state == state;
+    return count;
+}
+
 struct sweep_progress {
     struct progress_bar bar;
     double started;     /* seconds on the monotonic clock; 0: not yet */
@@ -78,13 +85,8 @@ static double share_of(const struct sweep_run *run)
 static void sweep_progress_show(struct sweep_progress *progress, const struct sweep *sweep)
 {
     if (!progress->bar.live || !is_in_foreground(progress->bar.file)) return;
-    int done = 0, trains = 0;
     double share = 0, now = qkv_clock_seconds();
-    for (int i = 0; i < sweep->runs; i++) {
-        share += share_of(&sweep->run[i]) / sweep->runs;
-        done += sweep->run[i].state == SWEEP_DONE;
-        trains += sweep->run[i].state == SWEEP_TRAINS;
-    }
+    for (int i = 0; i < sweep->runs; i++) share += share_of(&sweep->run[i]) / sweep->runs;
     if (progress->started <= 0) {
         progress->started = now;
         progress->share_first = share;
@@ -92,8 +94,8 @@ static void sweep_progress_show(struct sweep_progress *progress, const struct sw
     char text[96], left[16] = "";
     double gained = share - progress->share_first;
     if (gained > 0) format_duration((now - progress->started) / gained * (1 - share), left);
-    snprintf(text, sizeof text, "%d of %d runs done, %d in training%s%s", done, sweep->runs, trains,
-             *left ? ", left " : "", left);
+    snprintf(text, sizeof text, "%d of %d runs done, %d in training%s%s", count_state(sweep, SWEEP_DONE),
+             sweep->runs, count_state(sweep, SWEEP_TRAINS), *left ? ", left " : "", left);
     progress_bar_show(&progress->bar, share, text);
 }
 
@@ -169,17 +171,11 @@ static void train(const struct sweep *sweep, const struct sweep_run *run, const 
     _exit(code);
 }
 
-/* Bytes of a file; 0 if it is not there. */
-static long size_of(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) ? 0 : (long)status.st_size;
-}
-
 static enum qkv_status start(struct sweep *sweep, struct sweep_run *run, const sigset_t *mask,
                              struct qkv_error *error)
 {
-    run->log_start = size_of(run->log);
+    struct stat log;
+    run->log_start = stat(run->log, &log) ? 0 : (long)log.st_size;
     fflush(NULL); /* otherwise both processes would print the buffered output */
     run->process = fork();
     if (run->process < 0) return qkv_error_set(error, "%s: cannot start: %s", run->name, strerror(errno));
@@ -232,13 +228,6 @@ static enum qkv_status end(struct sweep *sweep, struct sweep_run *run, int statu
 
 /* ---- all runs ---- */
 
-static int count_state(const struct sweep *sweep, enum sweep_state state)
-{
-    int count = 0;
-    for (int i = 0; i < sweep->runs; i++) count += sweep->run[i].state == state;
-    return count;
-}
-
 /* Starts waiting runs, from *next on, until as many as allowed run at the same time. */
 static enum qkv_status start_some(struct sweep *sweep, int *next, const sigset_t *mask,
                                   struct qkv_error *error)
@@ -258,12 +247,6 @@ static enum qkv_status end_some(struct sweep *sweep, struct qkv_error *error)
             if (sweep->run[i].process == process && end(sweep, &sweep->run[i], status, error))
                 result = QKV_INVALID;
     return result;
-}
-
-static void pass_on(const struct sweep *sweep, int number)
-{
-    for (int i = 0; i < sweep->runs; i++)
-        if (sweep->run[i].process > 0) kill(sweep->run[i].process, number);
 }
 
 static void on_child(int number)
@@ -321,7 +304,8 @@ static enum qkv_status sweep_train(struct sweep *sweep, int *interrupted, struct
                   stderr);
         *interrupted = number;
         sweep->is_interrupted = true;
-        pass_on(sweep, number);
+        for (int i = 0; i < sweep->runs; i++)
+            if (sweep->run[i].process > 0) kill(sweep->run[i].process, number);
     }
     sigprocmask(SIG_SETMASK, &mask, NULL);
     sigaction(SIGCHLD, &before, NULL);
@@ -545,8 +529,8 @@ static enum qkv_status plan(struct sweep *sweep, const struct grid *grid, int co
 /* Divides the threads among the runs that are trained at the same time. */
 static void divide_threads(struct sweep *sweep)
 {
-    int total = threads ? (int)threads : qkv_processors_available(), waiting = 0;
-    for (int i = 0; i < sweep->runs; i++) waiting += sweep->run[i].state == SWEEP_WAITS;
+    int total = threads ? (int)threads : qkv_processors_available(),
+        waiting = count_state(sweep, SWEEP_WAITS);
     sweep->at_once = waiting < total ? waiting : total;
     sweep->threads = sweep->at_once ? total / sweep->at_once : total;
     if (quiet) return;
@@ -578,22 +562,14 @@ static int finish(struct sweep *sweep)
 {
     const char *table = TEXT_IN(&sweep->arena, "%s/comparison.md", sweep->folder);
     const char *curves = TEXT_IN(&sweep->arena, "%s/curves.svg", sweep->folder);
-    int failed = 0;
-    int code = show(sweep, &command_compare, table);
+    int failed = count_state(sweep, SWEEP_FAILED), code = show(sweep, &command_compare, table);
     if (!code) code = show(sweep, &command_plot, curves);
-    for (int i = 0; i < sweep->runs; i++) failed += sweep->run[i].state == SWEEP_FAILED;
     if (!code && !quiet && failed < sweep->runs) {
         fputc('\n', stderr);
         say(stderr, "the table: %s, the curves: %s\n", table, curves);
     }
     if (failed) print_error("%d of %d runs failed; their logs are in %s", failed, sweep->runs, sweep->folder);
     return failed && !code ? QKV_FAILED : code;
-}
-
-static void say_interrupted(int number)
-{
-    fputs("qkv: interrupted; the same command continues the sweep\n", stderr);
-    end_by_signal(number);
 }
 
 static int sweep_all(struct sweep *sweep, int configs, char **config, struct qkv_error *error)
@@ -606,7 +582,10 @@ static int sweep_all(struct sweep *sweep, int configs, char **config, struct qkv
         return conclude(QKV_INVALID, error);
     divide_threads(sweep);
     enum qkv_status status = sweep_train(sweep, &interrupted, error);
-    if (interrupted) say_interrupted(interrupted);
+    if (interrupted) {
+        fputs("qkv: interrupted; the same command continues the sweep\n", stderr);
+        end_by_signal(interrupted);
+    }
     return status ? conclude(status, error) : finish(sweep);
 }
 
