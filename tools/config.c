@@ -154,7 +154,7 @@ static bool full, reference;
 static int run_config(int operands, char **operand)
 {
     if (reference && operands) return print_error("--reference takes no CONFIG");
-    if (reference) return finish(qkv_config_write_reference(stdout));
+    if (reference) return finish(qkv_schema_write_reference(&qkv_config_schema, stdout));
     if (!operands) return print_usage_error(&command_config, "CONFIG is missing");
     struct qkv_arena arena = {0};
     struct qkv_config config;

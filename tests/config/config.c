@@ -142,7 +142,7 @@ Test(config, every_row_of_the_table_is_read_as_the_reference_says)
     char *reference;
     size_t size;
     FILE *file = open_memstream(&reference, &size);
-    cr_assert_eq(qkv_config_write_reference(file), QKV_OK);
+    cr_assert_eq(qkv_schema_write_reference(&qkv_config_schema, file), QKV_OK);
     fclose(file);
     char *rest = remember(reference);
     struct row row = {.twin = ""};

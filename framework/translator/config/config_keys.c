@@ -101,27 +101,18 @@ const char *qkv_config_key(const void *context, int64_t index)
     return index >= 0 && index < qkv_config_schema.count ? keys[index].path : NULL;
 }
 
-enum qkv_status qkv_config_write_reference(FILE *file)
-{
-    return qkv_schema_write_reference(&qkv_config_schema, file);
-}
-
-/* True when a resumed run must keep the value of a key, because the trained parameters depend on
- * it. A key in the USES() of some choice is fixed only while the config selects such a choice. */
-static bool is_fixed_on_resume(const struct qkv_key *key, const struct qkv_config *config)
-{
-    const struct qkv_condition use = qkv_key_use(&qkv_config_schema, key);
-    if (key->role == QKV_ROLE_MODEL) return true;
-    if (!use.key) return key->role == QKV_ROLE_TRAJECTORY;
-    return qkv_key_is_one_of(qkv_key_at(&qkv_config_schema, use.key), config, use.values);
-}
-
 static bool is_selected(const struct qkv_key *key, enum qkv_config_selection selection,
                         const struct qkv_config *config)
 {
-    if (selection == QKV_KEYS_FIXED_BY_MODEL) return key->role == QKV_ROLE_MODEL;
-    if (selection == QKV_KEYS_FIXED_ON_RESUME) return is_fixed_on_resume(key, config);
-    return !qkv_key_unmet(&qkv_config_schema, key, config, QKV_WITHOUT_EFFECT_REFUSED).key;
+    if (selection == QKV_KEYS_WITH_EFFECT)
+        return !qkv_key_unmet(&qkv_config_schema, key, config, QKV_WITHOUT_EFFECT_REFUSED).key;
+    if (selection == QKV_KEYS_FIXED_BY_MODEL || key->role == QKV_ROLE_MODEL)
+        return key->role == QKV_ROLE_MODEL;
+    /* A resumed run must keep what its parameters depend on; a key in the USES() of some choice only while the config selects
+     * such a choice. */
+    const struct qkv_condition use = qkv_key_use(&qkv_config_schema, key);
+    return use.key ? qkv_key_is_one_of(qkv_key_at(&qkv_config_schema, use.key), config, use.values)
+                   : key->role == QKV_ROLE_TRAJECTORY;
 }
 
 enum qkv_status qkv_config_each(const struct qkv_config *config, enum qkv_config_selection selection,
@@ -158,22 +149,14 @@ static const char *open_sections(const char *path, const char *previous, FILE *f
     return name;
 }
 
-/* The path that is the value of a key; NULL if it is not a path, or empty, or standard input. */
-static const char *path_of(const struct qkv_key *key, const struct qkv_config *config)
-{
-    const char *path = key->is_path ? qkv_key_text(key, config) : "";
-    return *path && strcmp(path, "-") != 0 ? path : NULL;
-}
-
 /* The value of a key as it is written to a file in `folder`. A path is written in two forms: a relative one, which stays valid
  * when the folder is moved together with the file that it names, and an absolute one, for when the folder is moved alone. The
  * second is left out if it is not valid UTF-8, which YAML must be. folder NULL: the value is written unchanged. */
 static const char *value_for(const struct qkv_key *key, const struct qkv_config *config, const char *folder,
                              struct qkv_arena *arena, struct qkv_error *error)
 {
-    const char *path = folder ? path_of(key, config) : NULL;
-    const char *relative, *absolute;
-    if (!path) return qkv_value_text(key, config, arena);
+    const char *path = folder && key->is_path ? qkv_key_text(key, config) : "", *relative, *absolute;
+    if (!*path || !strcmp(path, "-")) return qkv_value_text(key, config, arena);
     if (!qkv_path_in_folder(arena, folder, path, &relative, &absolute)) {
         qkv_error_set(error, "%s: cannot be resolved: %s", path, strerror(errno));
         return NULL;

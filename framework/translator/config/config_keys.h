@@ -87,7 +87,3 @@ enum qkv_status qkv_config_check_run_paths(const struct qkv_config *config, cons
 /* The path of key number `index`, from 0: "model.encoder.num_heads". NULL after the last. A qkv_name_lister (core/text.h);
  * `context` is not used. */
 const char *qkv_config_key(const void *context, int64_t index);
-
-/* Writes every key with type, values, default and meaning as a Markdown table. QKV_INVALID when the file
- * cannot be written. */
-enum qkv_status qkv_config_write_reference(FILE *file);

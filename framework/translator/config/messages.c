@@ -9,13 +9,6 @@
 
 /* ---- collecting ---- */
 
-/* The place before a message, as in `configs/x.yaml:14:7`; NULL when memory runs out. */
-static const char *place_text(struct qkv_place place, struct qkv_arena *arena)
-{
-    return place.line ? qkv_arena_format(arena, "%s:%d:%d", place.name, place.line, place.column)
-                      : place.name;
-}
-
 void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const char *format, ...)
 {
     struct qkv_arena *arena = collector->arena;
@@ -29,8 +22,9 @@ void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const 
     va_start(arguments, format);
     vsnprintf(sentence.message, sizeof sentence.message, format, arguments);
     va_end(arguments);
-    const char *before = place_text(place, arena);
-    const char *text = before ? qkv_arena_format(arena, "%s: %s", before, sentence.message) : NULL;
+    const char *text = place.line ? qkv_arena_format(arena, "%s:%d:%d: %s", place.name, place.line,
+                                                     place.column, sentence.message)
+                                  : qkv_arena_format(arena, "%s: %s", place.name, sentence.message);
     if (text) text = qkv_arena_plain(arena, text);
     if (!text) return;
     int file = 0; /* its number is that of its first error */
@@ -189,12 +183,6 @@ static unsigned sides_of_name(const char *name, const char *text)
     return 0;
 }
 
-/* The bit of the side of a key. */
-static unsigned side_of_key(const char *key)
-{
-    return strstr(key, ".encoder.") || strstr(key, ".src.") ? 1 : 2;
-}
-
 /* Lists the keys for which another program uses `path`, or its last part, as name. */
 static void list_other_names(const struct qkv_schema *schema, const char *path,
                              char hint[static QKV_HINT_SIZE])
@@ -207,9 +195,11 @@ static void list_other_names(const struct qkv_schema *schema, const char *path,
             sides |= sides_of_name(*name, last_part(path)) | sides_of_name(*name, path);
         if (!sides) continue;
         if (!strchr(row->key, '*')) add_other_key(&others, path, row->key);
-        for (int k = 0; strchr(row->key, '*') && k < schema->count; k++)
-            if (stands_for(row->key, schema->keys[k].path) && sides & side_of_key(schema->keys[k].path))
-                add_other_key(&others, path, schema->keys[k].path);
+        for (int k = 0; strchr(row->key, '*') && k < schema->count; k++) {
+            const char *key = schema->keys[k].path;
+            unsigned side = strstr(key, ".encoder.") || strstr(key, ".src.") ? 1 : 2;
+            if (stands_for(row->key, key) && sides & side) add_other_key(&others, path, key);
+        }
     }
     size_t used = 0;
     for (int i = 0; i < others.count; i++) {

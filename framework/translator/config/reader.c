@@ -464,11 +464,6 @@ static void read_override(struct qkv_reading *reading, const char *text)
         qkv_collect_unknown(collector, reading->schema, place, path);
 }
 
-static bool is_same_inode(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
 /* Collects the error that `file` extends `first`, which extends `file` directly or through others. */
 static void collect_circle(struct qkv_reading *reading, struct qkv_place place,
                            const struct qkv_open_file *file, const struct qkv_open_file *first)
@@ -506,7 +501,8 @@ static void read_extended(struct qkv_reading *reading, const struct qkv_open_fil
         qkv_collect(reading->collector, place, "more than %d files extend each other", MAX_EXTENDED);
     } else {
         const struct qkv_open_file *same = file;
-        while (same && !is_same_inode(&same->status, &status)) same = same->extended_by;
+        while (same && (same->status.st_dev != status.st_dev || same->status.st_ino != status.st_ino))
+            same = same->extended_by;
         if (!same) {
             read_file(reading, path, file);
             return;
@@ -514,13 +510,6 @@ static void read_extended(struct qkv_reading *reading, const struct qkv_open_fil
         collect_circle(reading, place, file, same);
     }
     reading->complete = false;
-}
-
-static const struct qkv_yaml_node *find_extends(const struct qkv_yaml_node *root)
-{
-    const struct qkv_yaml_node *value = root->first;
-    while (value && strcmp(value->key->text, EXTENDS) != 0) value = value->next;
-    return value;
 }
 
 /* Reads a file, but first the one that it extends. */
@@ -534,7 +523,8 @@ static void read_file(struct qkv_reading *reading, const char *path, const struc
     reading->complete = reading->complete && complete && root->kind == QKV_YAML_MAPPING;
     if (!root) return;
     if (root->kind == QKV_YAML_MAPPING) {
-        const struct qkv_yaml_node *extended = reading->extends ? find_extends(root) : NULL;
+        const struct qkv_yaml_node *extended = reading->extends ? root->first : NULL;
+        while (extended && strcmp(extended->key->text, EXTENDS) != 0) extended = extended->next;
         if (extended) read_extended(reading, &file, extended);
         reading->file = &file;
         read_section(reading, root, "");
