@@ -65,20 +65,6 @@ static double relative_error(double analytic, struct qkv_derivative numeric, dou
     return apart <= allowed ? 0 : apart / larger_of(analytic, numeric);
 }
 
-static bool is_below_noise(double analytic, struct qkv_derivative numeric)
-{
-    double size = larger_of(analytic, numeric);
-    return size > 0 && numeric.rounding > NOISE_LIMIT * size;
-}
-
-/* Whether an element is held to the tolerance, because its rounding error is not above it. A gradient that is 0 according to
- * both derivatives counts as held to any tolerance. */
-static bool is_held(double analytic, struct qkv_derivative numeric, double tolerance)
-{
-    double size = larger_of(analytic, numeric);
-    return numeric.rounding <= tolerance * size || !(size > 0);
-}
-
 /* Counts an element and keeps it in the row if it is the worst so far: the one with the largest
  * excess or, while no element has an excess, the one with the largest error among elements above
  * the noise. */
@@ -86,11 +72,12 @@ static void record(struct qkv_check_row *row, int64_t element, double analytic, 
                    double tolerance)
 {
     double error = relative_error(analytic, numeric, 0),
-           excess = relative_error(analytic, numeric, numeric.rounding);
-    bool below_noise = is_below_noise(analytic, numeric), empty = row->checked++ == 0;
+           excess = relative_error(analytic, numeric, numeric.rounding), size = larger_of(analytic, numeric);
+    bool below_noise = size > 0 && numeric.rounding > NOISE_LIMIT * size, empty = row->checked++ == 0;
     bool all_below_noise = row->below_noise == row->checked - 1; /* so far, without this element */
     row->below_noise += below_noise;
-    row->held += is_held(analytic, numeric, tolerance);
+    /* Held to the tolerance, because the rounding error is not above it; so is a gradient that is 0 by both derivatives. */
+    row->held += numeric.rounding <= tolerance * size || !(size > 0);
     bool worse = excess > row->excess;
     if (row->excess <= 0 && !worse)
         worse = all_below_noise == below_noise ? error > row->error : all_below_noise;
@@ -101,9 +88,7 @@ static void record(struct qkv_check_row *row, int64_t element, double analytic, 
     row->error = error;
     row->excess = excess;
     row->rounding = numeric.rounding;
-    row->bound =
-        fmax(tolerance,
-             larger_of(analytic, numeric) > 0 ? numeric.rounding / larger_of(analytic, numeric) : tolerance);
+    row->bound = size > 0 ? fmax(tolerance, numeric.rounding / size) : tolerance;
 }
 
 static void judge(struct qkv_check_report *report, struct qkv_check_row *row, double tolerance)

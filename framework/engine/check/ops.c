@@ -206,23 +206,17 @@ static bool is_over(const struct op_check *check)
     return check->options->first_failure && check->report->failures > 0;
 }
 
-/* Options for the gradients of a sample once those of all its inputs together are checked: the same code computes them, so
- * that a few elements of each tensor, and the tensor as a whole, show what changes. */
-static struct qkv_check_options few_elements(const struct qkv_check_options *options)
-{
-    enum { FEW = 8 };
-    struct qkv_check_options few = *options;
-    if (!few.sample || few.sample > FEW) few.sample = FEW;
-    return few;
-}
-
 /* Checks a good sample: declarations; float32; gradients of all varied inputs together; the adjoint test; gradients of
  * each input alone, and of pairs of inputs that are the same tensor, as query and key are in self-attention. */
 static enum qkv_status check_sample(struct op_check *check)
 {
     struct qkv_sample_setting *setting = &check->setting;
     struct qkv_arena *arena = &check->report->arena;
-    const struct qkv_check_options few = few_elements(check->options);
+    /* Once the gradients of all inputs together are checked, a few elements of each tensor, and the tensor as a whole, show what
+     * changes, because the same code computes them. */
+    enum { FEW = 8 };
+    struct qkv_check_options few = *check->options;
+    if (!few.sample || few.sample > FEW) few.sample = FEW;
     const unsigned all = setting->varied;
     const char *subject = check->subject;
     enum qkv_status status =
