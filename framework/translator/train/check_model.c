@@ -84,13 +84,6 @@ static enum qkv_status build(struct loss *loss, enum qkv_dtype dtype, const stru
     return qkv_graph_check(loss->graph, error);
 }
 
-static void release_loss(struct loss *loss)
-{
-    qkv_graph_free(loss->graph);
-    free(loss->gradients);
-    qkv_model_free(loss->model);
-}
-
 /* Makes a view with wrong labels, to estimate rounding errors: the loss of a trained model is a small difference of large
  * numbers, which do not cancel when the labels are wrong. Returns the labels, which the caller frees; NULL when memory runs
  * out. */
@@ -140,7 +133,11 @@ enum qkv_status qkv_check_model(struct qkv_check_report *report, const struct qk
                                             view.count, view.source_tokens, view.target_tokens};
     if (!status && model->begin) model->begin(model->context, &sizes);
     if (!status) status = check_losses(report, model->subject, loss, options, error);
-    for (int i = 0; i < LOSSES; i++) release_loss(&loss[i]);
+    for (int i = 0; i < LOSSES; i++) {
+        qkv_graph_free(loss[i].graph);
+        free(loss[i].gradients);
+        qkv_model_free(loss[i].model);
+    }
     free(labels);
     qkv_training_release(&data);
     return status;

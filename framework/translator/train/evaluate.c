@@ -334,29 +334,25 @@ static void run_slot(void *context, int index)
     }
 }
 
-/* Moves the sums of a batch between processes, and the scores of its sentences. */
-static void move_batch(struct qkv_evaluator *e, int64_t b, struct qkv_parcel *parcel)
-{
-    struct slot *slot = &e->slot[0];
-    struct qkv_batch_view view;
-    if (qkv_batches_get(&e->batches, b, &slot->batch, NULL)) {
-        parcel->has_failed = true;
-        return;
-    }
-    qkv_batch_shard(&slot->batch, 0, 1, &view);
-    qkv_parcel_move(parcel, &e->sums[b], sizeof e->sums[b]);
-    for (int64_t i = 0; i < view.count; i++) {
-        size_t size = (size_t)view.target_length[i] * sizeof *e->log_probabilities;
-        qkv_parcel_move(parcel, &e->correct[view.index[i]], sizeof *e->correct);
-        qkv_parcel_move(parcel, log_probabilities_of(e, view.index[i]), size);
-    }
-}
-
+/* Moves the sums of the batches of a process, and the scores of their sentences. */
 static void move_batches(void *context, int rank, struct qkv_parcel *parcel)
 {
     struct qkv_evaluator *e = context;
-    for (int64_t b = rank; b < e->batches.count; b += qkv_processes_count(e->processes))
-        move_batch(e, b, parcel);
+    struct qkv_batch *batch = &e->slot[0].batch;
+    struct qkv_batch_view view;
+    for (int64_t b = rank; b < e->batches.count; b += qkv_processes_count(e->processes)) {
+        if (qkv_batches_get(&e->batches, b, batch, NULL)) {
+            parcel->has_failed = true;
+            return;
+        }
+        qkv_batch_shard(batch, 0, 1, &view);
+        qkv_parcel_move(parcel, &e->sums[b], sizeof e->sums[b]);
+        for (int64_t i = 0; i < view.count; i++) {
+            size_t size = (size_t)view.target_length[i] * sizeof *e->log_probabilities;
+            qkv_parcel_move(parcel, &e->correct[view.index[i]], sizeof *e->correct);
+            qkv_parcel_move(parcel, log_probabilities_of(e, view.index[i]), size);
+        }
+    }
 }
 
 /* Computes the loss of the batches of this process. */
@@ -384,21 +380,18 @@ static bool equals_reference(const struct qkv_evaluator *e, int64_t i)
     return true;
 }
 
-static const char *text_of(struct qkv_evaluator *e, const struct qkv_hypothesis *output)
-{
-    const char **tokens = qkv_vocabulary_tokens(e->target, output->length, output->ids, &e->arena);
-    return tokens ? qkv_detokenize(e->target_text, output->length, tokens, &e->arena) : NULL;
-}
-
 static enum qkv_status score_texts(struct qkv_evaluator *e, struct qkv_scorer *scorer,
                                    struct qkv_error *error)
 {
     qkv_arena_reset(&e->arena);
     for (int64_t i = 0; i < e->corpus->count; i++) {
         const char *reference = qkv_corpus_target(e->corpus, i);
+        const struct qkv_hypothesis *output = &e->outputs[i];
         scorer->counts.exact_matches += equals_reference(e, i);
-        scorer->counts.cut += !e->outputs[i].finished;
-        e->translations[i] = text_of(e, &e->outputs[i]);
+        scorer->counts.cut += !output->finished;
+        const char **tokens = qkv_vocabulary_tokens(e->target, output->length, output->ids, &e->arena);
+        e->translations[i] =
+            tokens ? qkv_detokenize(e->target_text, output->length, tokens, &e->arena) : NULL;
         if (!e->translations[i]) return qkv_no_memory(error);
         if (qkv_scorer_add(scorer, e->translations[i], &reference, 1, error)) return QKV_INVALID;
     }

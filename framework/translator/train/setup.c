@@ -109,14 +109,6 @@ static void raise_length_limit(struct training *training)
                                        limit[0] * (double)(source[i + 1] - source[i])));
 }
 
-/* Refuses, before training starts, sentences that are longer than positions.max_length of the model. */
-static enum qkv_status check_lengths(const struct training *training, struct qkv_error *error)
-{
-    const struct qkv_config *config = training->config;
-    if (qkv_corpus_fits(&training->train, config->data.train, &config->model, error)) return QKV_INVALID;
-    return qkv_corpus_fits(&training->dev, qkv_dev_path(&config->data), &config->model, error);
-}
-
 enum qkv_status qkv_train_prepare(const struct qkv_config *config, const char *file,
                                   struct qkv_prepared_counts *counts, struct qkv_error *error)
 {
@@ -171,8 +163,12 @@ enum qkv_status qkv_training_prepare(struct training *training, struct qkv_error
 {
     enum qkv_status status = qkv_warm_start_open(training, error);
     if (status) return status;
-    if (qkv_training_read(training, qkv_dev_path(&training->config->data), true, error) ||
-        check_lengths(training, error))
+    const char *dev_path = qkv_dev_path(&training->config->data);
+    if (qkv_training_read(training, dev_path, true, error)) return QKV_INVALID;
+    const struct qkv_config *config = training->config;
+    /* Before training starts, because the model may have no position for a long sentence. */
+    if (qkv_corpus_fits(&training->train, config->data.train, &config->model, error) ||
+        qkv_corpus_fits(&training->dev, dev_path, &config->model, error))
         return QKV_INVALID;
     raise_length_limit(training);
     struct qkv_testing_config *testing = &training->with_merges.testing;

@@ -158,14 +158,6 @@ static enum qkv_status check_entries(const struct training *training, struct ent
                          (long long)(entries.parameter->count / ours));
 }
 
-/* Refuses a quantised run: its int8 numbers are too coarse to train on. The run that it was made of has the exact ones. */
-static enum qkv_status check_precision(const struct warm_start *from, struct qkv_error *error)
-{
-    if (from->run.model->parameters.products == QKV_PRECISION_FLOAT32) return QKV_OK;
-    return qkv_error_set(error, "%s: is quantised: start from the run that it was quantised from",
-                         from->path);
-}
-
 /* Copies the parameters of the old run by name. If its vocabulary is not used, parameters with an entry per token are copied
  * token by token. */
 static enum qkv_status copy_run(struct training *training, struct qkv_error *error)
@@ -181,7 +173,10 @@ static enum qkv_status copy_run(struct training *training, struct qkv_error *err
         qkv_arena_zeroed(&report.arena, (size_t)(parameters->count + 1) * sizeof(void *));
     bool *has_entries = qkv_arena_zeroed(&report.arena, (size_t)(parameters->count + 1));
     enum qkv_status status = report.arena.failed ? qkv_no_memory(error) : QKV_OK;
-    if (!status) status = check_precision(from, error);
+    /* The int8 numbers of a quantised run are too coarse to train on. */
+    if (!status && old->products != QKV_PRECISION_FLOAT32)
+        status = qkv_error_set(error, "%s: is quantised: start from the run that it was quantised from",
+                               from->path);
     for (int64_t p = 0; !status && p < old->count; p++)
         tensors[p] = (struct qkv_safetensor){old->list[p]->name, QKV_STORED_F32, old->list[p]->shape,
                                              (const float *)old->values + old->list[p]->offset};
