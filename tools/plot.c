@@ -53,11 +53,6 @@ static const struct qkv_log_place *record_at(const struct recorded_run *run, enu
     return &interval->place;
 }
 
-static double place_of(const struct qkv_log_place *place, enum curve_axis axis)
-{
-    return axis == CURVE_TIME ? place->seconds : axis == CURVE_TOKENS ? place->tokens : place->update;
-}
-
 /* ---- curves ---- */
 
 /* Adds the point of an update, unless a run of the group has no record of it. The search for that of run i begins at from[i]. */
@@ -71,7 +66,7 @@ static void add_point(const struct run_set *set, const struct run_group *group, 
         const struct qkv_log_place *place;
         while ((place = record_at(run, quantity, from[i], &value[i])) && place->update < update) from[i]++;
         if (!place || place->update > update) return;
-        x += place_of(place, axis);
+        x += axis == CURVE_TIME ? place->seconds : axis == CURVE_TOKENS ? place->tokens : place->update;
         sum += value[i];
     }
     if (!isfinite(x) || !isfinite(sum)) return;

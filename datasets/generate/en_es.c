@@ -53,13 +53,6 @@ static bool count_pair(struct generation *generation, enum split split, const st
     return true;
 }
 
-/* Keeps a pair of a split, whose source must not come again. */
-static bool keep(struct generation *generation, enum split split, const struct pair *pair)
-{
-    generation->pair[split][generation->statistics->pairs[split]] = *pair;
-    return qkv_types_add(&generation->seen, pair->source, 1) >= 0;
-}
-
 /* Adds a sentence to a split, if it is new and of the right length; *added says so. */
 static enum qkv_status add(struct generation *generation, enum split split, const struct phrase *phrase,
                            bool *added)
@@ -78,7 +71,9 @@ static enum qkv_status add(struct generation *generation, enum split split, cons
     pair.target = phrase_text(phrase, TARGET, arena);
     if (split != TRAIN) pair.links = phrase_link_text(phrase, arena);
     if (!pair.target || (split != TRAIN && !pair.links)) return qkv_no_memory(generation->error);
-    if (is_kept && !keep(generation, split, &pair)) return qkv_no_memory(generation->error);
+    if (is_kept) generation->pair[split][generation->statistics->pairs[split]] = pair;
+    if (is_kept && qkv_types_add(&generation->seen, pair.source, 1) < 0)
+        return qkv_no_memory(generation->error);
     if (!is_kept) fprintf(generation->train->file, "%s\t%s\n", pair.source, pair.target);
     if (!is_kept && dataset_line_check(generation->train, generation->error)) return QKV_INVALID;
     if (!count_pair(generation, split, phrase)) return qkv_no_memory(generation->error);

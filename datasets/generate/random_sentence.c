@@ -478,17 +478,14 @@ struct clause example_clause(const struct lexicon *lexicon, const struct example
  * one and its conjunction. With fewer, many sentences would end in "and we sing". */
 enum { MAX_ATTEMPTS = 200, MIN_WORDS = 6 };
 
-/* "and" joins any two clauses and is more frequent; the others state a reason, a time or a contrast. */
-static int draw_conjunction(struct sampler *sampler)
-{
-    return dice_percent(&sampler->dice, 30) ? 0 : (int)dice_below(&sampler->dice, CONJUNCTIONS);
-}
-
 /* Adds a clause that either ends the sentence or leaves enough words for another one. The clause that contains English
  * word number `held_out_at` (-1: none) has held-out combinations. */
 static bool add_clause(struct sampler *sampler, int words, int held_out_at, struct phrase *sentence)
 {
-    int begin = sentence->count[SOURCE], conjunction = begin ? draw_conjunction(sampler) : -1;
+    int begin = sentence->count[SOURCE], conjunction = -1;
+    /* "and" joins any two clauses and is more frequent; the others state a reason, a time or a contrast. */
+    if (begin)
+        conjunction = dice_percent(&sampler->dice, 30) ? 0 : (int)dice_below(&sampler->dice, CONJUNCTIONS);
     for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         struct clause clause;
         struct phrase phrase;

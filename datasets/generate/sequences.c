@@ -5,12 +5,6 @@
 /* A sequence that another split must not share is drawn again, up to so many times; the last one is kept. */
 enum { MAX_ATTEMPTS = 100 };
 
-static void draw(const struct sequences *sequences, struct dice *dice, int64_t length)
-{
-    for (int64_t i = 0; i < length; i++)
-        sequences->elements[i] = (struct sequence_element){dice_below(dice, sequences->request->symbols), i};
-}
-
 static void write_text(const struct sequences *sequences, int64_t length, char *text)
 {
     for (int64_t i = 0; i < length; i++)
@@ -85,7 +79,8 @@ enum qkv_status sequences_next(struct sequences *sequences, enum split split, st
     int64_t drawn = repeats ? length - again : length;
     *known = true;
     for (int attempt = 0; *known && attempt < MAX_ATTEMPTS; attempt++) {
-        draw(sequences, dice, drawn);
+        for (int64_t i = 0; i < drawn; i++)
+            sequences->elements[i] = (struct sequence_element){dice_below(dice, request->symbols), i};
         write_text(sequences, drawn, sequences->source);
         *known = !is_first && qkv_types_find(&sequences->drawn, sequences->source) >= 0;
     }

@@ -23,13 +23,6 @@ static enum qkv_status translate_step(void *context, int64_t i, struct qkv_error
                               error);
 }
 
-static void translation_release(struct translation *t)
-{
-    qkv_translator_free(t->translator);
-    qkv_workers_free(t->workers);
-    free(t->words);
-}
-
 static enum qkv_status translation_make(struct translation *t, const struct bench_work *work,
                                         int64_t sentences, int64_t beam, const struct bench_options *options,
                                         struct qkv_error *error)
@@ -67,7 +60,9 @@ enum qkv_status bench_decode(struct bench_work *work, const struct bench_options
             result.tokens = (double)(kinds[i].sentences * (t.options.max_output_length + 1));
             bench_report_result(report, work, &result);
         }
-        translation_release(&t);
+        qkv_translator_free(t.translator);
+        qkv_workers_free(t.workers);
+        free(t.words);
     }
     return status;
 }

@@ -21,13 +21,6 @@ double bench_thread_seconds(void)
     return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Sorts the numbers and returns their median. */
-static double median_of(double *numbers, int64_t count)
-{
-    qsort(numbers, (size_t)count, sizeof *numbers, qkv_by_value);
-    return (numbers[count / 2] + numbers[(count - 1) / 2]) / 2;
-}
-
 int64_t bench_warm_up(const struct bench_options *options)
 {
     return options->steps < WARM_UP ? 1 : WARM_UP;
@@ -57,7 +50,8 @@ enum qkv_status bench_time(const struct bench_options *options, struct bench_res
         for (int64_t i = 0; i < count; i++) sum += seconds[i];
         result->steps = count;
         result->mean = 1e3 * sum / (double)count;
-        result->median = 1e3 * median_of(seconds, count);
+        qsort(seconds, (size_t)count, sizeof *seconds, qkv_by_value);
+        result->median = 1e3 * (seconds[count / 2] + seconds[(count - 1) / 2]) / 2;
         result->low = 1e3 * seconds[count / 10];
         result->high = 1e3 * seconds[(count - 1) * 9 / 10];
         result->processor = 1e3 * used / (double)count;

@@ -12,20 +12,6 @@ static bool is_given[MAX_OPTIONS]; /* of each row of the options: whether the ar
 
 /* ---- values ---- */
 
-static bool is_out_of_range(const struct command_option *option, double number)
-{
-    bool bounded = option->lowest < 0 || option->lowest > 0 || option->highest < 0 || option->highest > 0;
-    return bounded && !(number >= option->lowest && number <= option->highest);
-}
-
-static int print_range_error(const struct command_option *option, const char *value)
-{
-    char lowest[QKV_NUMBER_SIZE], highest[QKV_NUMBER_SIZE];
-    qkv_number_format(lowest, option->lowest);
-    qkv_number_format(highest, option->highest);
-    return print_error("--%s is %s, but must lie between %s and %s", option->name, value, lowest, highest);
-}
-
 /* Checks that a value is one of the choices; `choices` NULL accepts all. */
 static int check_choice(const char *what, qkv_name_lister *choices, const char *value)
 {
@@ -61,8 +47,15 @@ static int store_number(const struct command_option *option, const char *value)
     if (end == value || *end || isnan(number))
         return print_error("--%s needs a %snumber, but got '%s'", option->name, is_whole ? "whole " : "",
                            value);
-    if (overflows || isinf(number) || is_out_of_range(option, number))
-        return print_range_error(option, value);
+    bool is_bounded = option->lowest < 0 || option->highest > 0;
+    if (overflows || isinf(number) ||
+        (is_bounded && !(number >= option->lowest && number <= option->highest))) {
+        char lowest[QKV_NUMBER_SIZE], highest[QKV_NUMBER_SIZE];
+        qkv_number_format(lowest, option->lowest);
+        qkv_number_format(highest, option->highest);
+        return print_error("--%s is %s, but must lie between %s and %s", option->name, value, lowest,
+                           highest);
+    }
     if (is_whole)
         *(int64_t *)option->destination = whole;
     else
@@ -144,12 +137,6 @@ static bool is_format(const struct command *command, const char *name)
     return false;
 }
 
-/* Whether a word looks like a sentence that begins with a dash: it has a space, and no = before it. */
-static bool is_dashed_sentence(const char *word)
-{
-    return word && *word == '-' && word[strcspn(word, " =")] == ' ';
-}
-
 static bool takes_sentence(const struct command *command)
 {
     const struct command_operand *o = command->operands;
@@ -192,7 +179,7 @@ static int print_unknown_option(const struct command *command, const char *word,
     static const char MEANT[] = "; did you mean ";
     char title[TITLE_SIZE], candidates[512] = "", given[64] = "";
     write_title(command, title);
-    if (takes_sentence(command) && is_dashed_sentence(word))
+    if (takes_sentence(command) && word[strcspn(word, " =")] == ' ')
         return print_error("'%s' is read as an option; put -- before a sentence that begins with a dash",
                            word);
     if (letter)

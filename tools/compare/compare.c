@@ -261,14 +261,6 @@ static enum qkv_status comparison_read(struct comparison *c, const char *path, s
     return S_ISDIR(status.st_mode) ? read_run(c, path, error) : read_evaluation(c, path, error);
 }
 
-static void comparison_release(struct comparison *c)
-{
-    for (int i = 0; i < c->files; i++) cJSON_Delete(c->file[i]);
-    run_set_release(&c->set);
-    qkv_arena_release(&c->arena);
-    *c = (struct comparison){0};
-}
-
 /* ---- names of tests ---- */
 
 static bool all_differ(const struct comparison *c)
@@ -337,26 +329,13 @@ static void add_to_rows(struct comparison *c, struct compared_run *run)
     row->name = TEXT_IN(&c->arena, "%.*s, %s%s", length, row->name, run->system, seeds ? seeds - 1 : "");
 }
 
-/* Gives each test its short name, and makes the rows; call it after the last file. */
-static void comparison_finish(struct comparison *c)
-{
-    name_tests(c);
-    run_set_group(&c->set);
-    for (int i = 0; i < c->runs; i++) add_to_rows(c, &c->run[i]);
-}
-
 /* ---- signatures ---- */
 
 /* The length of a signature without its version, because scores do not depend on the version. */
-static int compared_length(const char *signature)
+static size_t compared_length(const char *signature)
 {
     const char *version = strstr(signature, "|version:");
-    return (int)(version ? (size_t)(version - signature) : strlen(signature));
-}
-
-static bool signatures_differ(const char *a, const char *b)
-{
-    return compared_length(a) != compared_length(b) || strncmp(a, b, (size_t)compared_length(a)) != 0;
+    return version ? (size_t)(version - signature) : strlen(signature);
 }
 
 /* Warns of tests and metrics whose evaluations have different signatures, such as BLEU with two tokenizers, and names the first
@@ -372,7 +351,10 @@ static void check_signatures(const struct comparison *c)
             for (int i = 0; i < c->runs && !run[1]; i++) {
                 const char *one = text_of(c->run[i].evaluation[t], key);
                 int at = run[0] != NULL;
-                if (!one || (at && !signatures_differ(signature[0], one))) continue;
+                size_t length = one ? compared_length(one) : 0;
+                if (!one ||
+                    (at && length == compared_length(signature[0]) && !strncmp(one, signature[0], length)))
+                    continue;
                 run[at] = c->run[i].name;
                 signature[at] = one;
             }
@@ -506,7 +488,9 @@ static enum qkv_status compare(struct comparison *c, int count, char **paths,
     enum qkv_status status = QKV_OK;
     for (int i = 0; !status && i < count; i++) status = comparison_read(c, paths[i], error);
     if (status) return status;
-    comparison_finish(c);
+    name_tests(c);
+    run_set_group(&c->set);
+    for (int i = 0; i < c->runs; i++) add_to_rows(c, &c->run[i]);
     check_signatures(c);
     note_unmeasured(c);
     for (int i = 0; !status && i < outputs->count; i++) {
@@ -529,7 +513,9 @@ static int run_compare(int operands, char **operand)
                                outputs.value[i]);
     struct qkv_error error = {""};
     enum qkv_status status = compare(&comparison, operands, operand, &outputs, &error);
-    comparison_release(&comparison);
+    for (int i = 0; i < comparison.files; i++) cJSON_Delete(comparison.file[i]);
+    run_set_release(&comparison.set);
+    qkv_arena_release(&comparison.arena);
     return conclude(status, &error);
 }
 

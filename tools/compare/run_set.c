@@ -71,11 +71,6 @@ static bool same_but_for_the_seed(const struct qkv_config *a, const struct qkv_c
     return true;
 }
 
-static bool differ_in_seed_alone(const struct qkv_config *a, const struct qkv_config *b)
-{
-    return a->training.random_seed != b->training.random_seed && same_but_for_the_seed(a, b);
-}
-
 bool configs_train_alike(const struct qkv_config *trained, const struct qkv_config *wanted)
 {
     struct qkv_config fitted = *wanted; /* to the text, as training does */
@@ -202,8 +197,12 @@ void run_set_group(struct run_set *set)
         int g = 0;
         for (; g < set->groups; g++) {
             bool fits = true;
-            for (int j = 0; j < set->group[g].runs && fits; j++)
-                fits = differ_in_seed_alone(&set->run[set->group[g].run[j]].config, &set->run[i].config);
+            for (int j = 0; j < set->group[g].runs && fits; j++) {
+                const struct qkv_config *one = &set->run[set->group[g].run[j]].config,
+                                        *other = &set->run[i].config;
+                fits = one->training.random_seed != other->training.random_seed &&
+                       same_but_for_the_seed(one, other);
+            }
             if (fits) break;
         }
         if (g == set->groups) set->groups++;

@@ -65,13 +65,6 @@ static void draw_losses(const struct train_block *block, int64_t width, struct b
 /* In columns: the margin with the label, the space between two texts of a line, the widest bar and history of the loss. */
 enum { LABEL = 8, APART = 2, WIDEST = 60 };
 
-static void train_block_progress(struct train_block *block, const struct qkv_train_progress *progress)
-{
-    block->progress = *progress;
-    if (progress->logged)
-        add_loss(block, isfinite(progress->cross_entropy) ? progress->cross_entropy : progress->loss);
-}
-
 static void train_block_validation(struct train_block *block, const struct qkv_train_validation *validation)
 {
     block->validated = validation->update;
@@ -468,7 +461,8 @@ static void show_progress(void *context, const struct qkv_train_progress *p)
     struct train_view *view = context;
     if (view->quiet) return;
     show_estimate(view, p);
-    train_block_progress(&view->block, p);
+    view->block.progress = *p;
+    if (p->logged) add_loss(&view->block, isfinite(p->cross_entropy) ? p->cross_entropy : p->loss);
     if (!has_block(view)) {
         if (p->logged) print_progress(view, p);
     } else if (!received && (!view->is_drawn || qkv_clock_seconds() - view->drawn_at >= REDRAW_SECONDS)) {

@@ -350,11 +350,6 @@ static double height_above(const struct chart *chart)
     return (chart->title ? 30 : 0) + (chart->vertical_line > 0 ? 20 : 4);
 }
 
-static double panel_width(const struct plot_size *plot)
-{
-    return LABEL_SIZE / 2 + TICK_WIDTH + plot->width;
-}
-
 static double panel_height(const struct chart *chart, const struct plot_size *plot)
 {
     return height_above(chart) + plot->height + 36 + LABEL_SIZE / 2;
@@ -389,7 +384,7 @@ static bool draw_sheet(const void *what, struct canvas *canvas)
     const bool single = sheet->count == 1;
     const int64_t rows = (sheet->count + sheet->columns - 1) / sheet->columns;
     struct frame frame = {.sheet = sheet, .chart = sheet->charts, .plot = single ? SINGLE : PANEL};
-    double wide = panel_width(&frame.plot) + LEGEND_GAP, high = 0, widest;
+    double wide = LABEL_SIZE / 2 + TICK_WIDTH + frame.plot.width + LEGEND_GAP, high = 0, widest;
     for (int64_t i = 0; i < sheet->count; i++) {
         high = fmax(high, panel_height(&sheet->charts[i], &frame.plot) + PITCH / 2);
         if (sheet->charts[i].line_count > frame.chart->line_count) frame.chart = &sheet->charts[i];

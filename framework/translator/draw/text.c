@@ -67,17 +67,12 @@ void qkv_text_xml(struct bytes *out, const char *text)
     }
 }
 
-/* An underscore between letters or digits has no meaning in Markdown. */
-static bool is_within_word(const char *text, const char *at)
-{
-    return at > text && isalnum((unsigned char)at[-1]) && isalnum((unsigned char)at[1]);
-}
-
 void qkv_text_markdown(struct bytes *out, const char *text)
 {
     for (const char *at = text; *at;) {
-        if (strchr("\\`*[]<>|~&$", *at) || (*at == '_' && !is_within_word(text, at)))
-            qkv_bytes_text(out, "\\");
+        /* An underscore between letters or digits has no meaning in Markdown. */
+        bool is_within_word = at > text && isalnum((unsigned char)at[-1]) && isalnum((unsigned char)at[1]);
+        if (strchr("\\`*[]<>|~&$", *at) || (*at == '_' && !is_within_word)) qkv_bytes_text(out, "\\");
         qkv_text_next(out, &at);
     }
 }

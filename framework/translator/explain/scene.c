@@ -440,14 +440,6 @@ static enum qkv_status walk_scene(struct scene_walk *s)
     return QKV_OK;
 }
 
-static struct qkv_texts followed_words(const struct qkv_scene *scene, struct walk *walk)
-{
-    const char **names = qkv_walk_memory(walk, scene->query_count, sizeof *names);
-    for (int64_t i = 0; names && i < scene->query_count; i++)
-        names[i] = scene->tokens.text[scene->query_rows[i]];
-    return (struct qkv_texts){scene->query_count, names};
-}
-
 enum qkv_status qkv_walk_scene(enum qkv_dtype dtype, const struct qkv_scene *scene, const struct qkv_run *run,
                                struct qkv_arena *arena, struct qkv_explanation *explanation,
                                struct qkv_error *error)
@@ -463,7 +455,10 @@ enum qkv_status qkv_walk_scene(enum qkv_dtype dtype, const struct qkv_scene *sce
                            .error = error};
     if (!walk) return QKV_INVALID;
     s.random.stream = (struct qkv_random){(uint64_t)scene->random.seed, QKV_STREAM_SCENE, 0};
-    s.setup.query_words = s.query_words = followed_words(scene, walk);
+    const char **names = qkv_walk_memory(walk, scene->query_count, sizeof *names);
+    for (int64_t i = 0; names && i < scene->query_count; i++)
+        names[i] = scene->tokens.text[scene->query_rows[i]];
+    s.setup.query_words = s.query_words = (struct qkv_texts){scene->query_count, names};
     s.setup.key_words = s.source;
     *explanation = (struct qkv_explanation){.title = scene->name,
                                             .about = scene->about,
