@@ -91,7 +91,7 @@ static enum qkv_status walk_run(struct request *r, struct sentence_pair *pair, s
                                                 .follow = {r->follow.count, r->follow.value},
                                                 .words = r->words ? &pair->words : NULL,
                                                 .target_vocabulary = &pair->run.target};
-    struct qkv_model *untrained = r->pair.versus ? sentence_pair_untrained(pair, error) : NULL;
+    const struct qkv_model *untrained = r->pair.versus ? sentence_pair_untrained(pair, error) : NULL;
     struct qkv_explanation walks[2];
     int count = r->pair.versus ? 2 : 1;
     enum qkv_status status = r->pair.versus && !untrained ? QKV_INVALID : QKV_OK;
@@ -111,7 +111,6 @@ static enum qkv_status walk_run(struct request *r, struct sentence_pair *pair, s
                              r->pair.versus ? ", before training (random) and after it (learned)" : "");
         if (!walks[i].title || !walks[i].about) status = qkv_no_memory(error);
     }
-    qkv_model_free(untrained);
     return status ? status : write_walks(r, walks, count, &pair->arena, error);
 }
 

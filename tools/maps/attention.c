@@ -48,9 +48,6 @@ static int read_selection(struct selection *selection, const struct qkv_format *
 struct viewer {
     struct selection selection;
     struct sentence_pair pair;
-    struct qkv_attention_collector *collector;
-    struct qkv_attention_collector *untrained_collector; /* NULL without --versus */
-    struct qkv_model *untrained;
 };
 
 /* Merges the tokens of words, with --words. */
@@ -87,16 +84,6 @@ static enum qkv_status select_wanted(struct viewer *v, const struct qkv_attentio
     return select_maps(v, report, wanted->kinds, wanted->layer, wanted->head, selected, error);
 }
 
-/* Makes a collector of the maps that --measure asks for. NULL with an error. */
-static struct qkv_attention_collector *make_collector(const struct qkv_model *model, struct qkv_error *error)
-{
-    struct qkv_attention_collector *collector = qkv_attention_collector_new(model, error);
-    if (!collector || !measures_norms(measure) || !qkv_attention_collector_measure_norms(collector, error))
-        return collector;
-    qkv_attention_collector_free(collector);
-    return NULL;
-}
-
 /* Reports a layer or head that the model does not have, before the sentence is translated. Tries the selection on the maps of
  * an empty sentence, which have the same layers and heads. */
 static enum qkv_status check_selection(struct viewer *v, struct qkv_error *error)
@@ -104,21 +91,24 @@ static enum qkv_status check_selection(struct viewer *v, struct qkv_error *error
     const struct qkv_attention_pair empty = {.before = v->pair.run.sides.runs_on ? &(const int32_t){QKV_END}
                                                                                  : NULL};
     struct qkv_attention_report report, selected;
-    v->collector = make_collector(v->pair.run.model, error);
-    if (!v->collector) return QKV_INVALID;
+    struct qkv_attention_collector *collector =
+        sentence_pair_collector(&v->pair, false, measures_norms(measure), error);
     enum qkv_status status =
-        qkv_attention_collect(v->collector, 1, &empty, v->selection.kinds, &report, error);
+        collector ? qkv_attention_collect(collector, 1, &empty, v->selection.kinds, &report, error)
+                  : QKV_INVALID;
     if (status) return status;
     return select_wanted(v, &report, &selected, error);
 }
 
 /* Collects the maps of the sentence pair, in the memory of the collector. `selected_kinds` 0: all. */
-static enum qkv_status collect(struct viewer *v, struct qkv_attention_collector *collector,
-                               unsigned selected_kinds, struct qkv_attention_report *report,
-                               struct qkv_error *error)
+static enum qkv_status collect(struct viewer *v, bool untrained, unsigned selected_kinds,
+                               struct qkv_attention_report *report, struct qkv_error *error)
 {
+    struct qkv_attention_collector *collector =
+        sentence_pair_collector(&v->pair, untrained, measures_norms(measure), error);
     enum qkv_status status =
-        qkv_attention_collect(collector, 1, &v->pair.pair, selected_kinds, report, error);
+        collector ? qkv_attention_collect(collector, 1, &v->pair.pair, selected_kinds, report, error)
+                  : QKV_INVALID;
     if (status) return status;
     report->model = v->pair.run.config.name;
     report->precision = narrow_precision(v->pair.run.model);
@@ -134,9 +124,7 @@ static enum qkv_status add_untrained(struct viewer *v, struct qkv_attention_repo
     struct qkv_attention_report all, one;
     int64_t count = learned->map_count;
     struct qkv_attention_map *maps = required(qkv_arena_array(&v->pair.arena, 2 * count, sizeof *maps));
-    if (!v->untrained) v->untrained = sentence_pair_untrained(&v->pair, error);
-    if (v->untrained && !v->untrained_collector) v->untrained_collector = make_collector(v->untrained, error);
-    if (!v->untrained_collector || collect(v, v->untrained_collector, 0, &all, error)) return QKV_INVALID;
+    if (collect(v, true, 0, &all, error)) return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         const struct qkv_attention_map *map = &learned->maps[i];
         if (select_maps(v, &all, 1u << map->kind, map->layer, map->head, &one, error)) return QKV_INVALID;
@@ -154,20 +142,12 @@ static enum qkv_status show(struct viewer *v, struct output *output, struct qkv_
 {
     output->number = v->pair.number;
     struct qkv_attention_report report, selected;
-    enum qkv_status status = collect(v, v->collector, v->selection.kinds, &report, error);
+    enum qkv_status status = collect(v, false, v->selection.kinds, &report, error);
     if (status) return status;
     if (select_wanted(v, &report, &selected, error) ||
         (pair_options.versus && add_untrained(v, &selected, error)))
         return QKV_INVALID;
     return output_maps(output, &selected, error);
-}
-
-static void close_viewer(struct viewer *v)
-{
-    qkv_attention_collector_free(v->collector);
-    qkv_attention_collector_free(v->untrained_collector);
-    qkv_model_free(v->untrained);
-    sentence_pair_close(&v->pair);
 }
 
 /* Selects by default what people look at: cross attention, or without it the kinds that the model has. */
@@ -206,7 +186,7 @@ static int run_attention(int operands, char **operand)
         status = sentence_pair_next(&v.pair, operand[1], &found, &error);
         if (!status && found) status = show(&v, &output, &error);
     }
-    close_viewer(&v);
+    sentence_pair_close(&v.pair);
     return conclude(status, &error);
 }
 

@@ -13,7 +13,7 @@ static struct sentence_pair_options pair_options;
 static struct output_options output_options;
 static const char *method, *layer, *head;
 static int64_t steps;
-static bool words, lens, shares;
+static bool words, lens, shares, is_of_layers; /* is_of_layers: --lens or --patch-from */
 static const char *patch_from, *word;
 static struct links_options links_options;
 static struct trust_options trust = {.links = &links_options};
@@ -25,16 +25,15 @@ static NAME_LISTER(method_name, index < QKV_ATTRIBUTION_METHODS
 struct attributor {
     struct sentence_pair pair;
     struct qkv_attribution_options options;
-    struct qkv_attention_collector *collector[2]; /* of the run; of the untrained model */
-    struct qkv_model *untrained;
 };
 
 /* Attributes the sentence pair, by the run or by the untrained model. */
 static enum qkv_status attribute(struct attributor *a, bool untrained, struct qkv_attention_report *report,
                                  struct qkv_error *error)
 {
+    struct qkv_attention_collector *collector = sentence_pair_collector(&a->pair, untrained, false, error);
     enum qkv_status status =
-        qkv_attribute(a->collector[untrained], &a->pair.pair, &a->options, report, error);
+        collector ? qkv_attribute(collector, &a->pair.pair, &a->options, report, error) : QKV_INVALID;
     if (!status && report->missed > 1e-3 && !pair_options.quiet)
         say(stderr,
             "note: contributions of integrated gradients miss the rise of log p by up to %.2g %% of it (of 1 "
@@ -53,9 +52,7 @@ static enum qkv_status add_untrained(struct attributor *a, struct qkv_attention_
     struct qkv_attention_report random;
     int64_t count = report->map_count;
     struct qkv_attention_map *maps = required(qkv_arena_array(&a->pair.arena, 2 * count, sizeof *maps));
-    if (!a->untrained) a->untrained = sentence_pair_untrained(&a->pair, error);
-    if (a->untrained && !a->collector[1]) a->collector[1] = qkv_attention_collector_new(a->untrained, error);
-    if (!a->collector[1] || attribute(a, true, &random, error)) return QKV_INVALID;
+    if (attribute(a, true, &random, error)) return QKV_INVALID;
     for (int64_t i = 0; i < 2 * count; i++) {
         maps[i] = i % 2 ? report->maps[i / 2] : random.maps[i / 2];
         maps[i].label_prefix = i % 2 ? "learned" : "random";
@@ -65,36 +62,44 @@ static enum qkv_status add_untrained(struct attributor *a, struct qkv_attention_
     return QKV_OK;
 }
 
-/* ---- patching ---- */
+/* ---- layers ---- */
 
 /* Sets *step to the step that predicts --word: its first place in the target, or that number. */
-static enum qkv_status find_step(const struct attributor *a, int64_t *step, struct qkv_error *error)
+static enum qkv_status find_step(const struct qkv_attention_pair *pair, int64_t *step,
+                                 struct qkv_error *error)
 {
-    int64_t length = a->pair.pair.target.length;
-    char *end = "";
-    long long number = word ? strtoll(word, &end, 10) : 1;
-    for (*step = 0; word && *step < length; ++*step)
-        if (!strcmp(a->pair.pair.target_tokens[*step], word)) return QKV_OK;
-    *step = number - 1;
-    if (number >= 1 && number <= length && !*end) return QKV_OK;
-    return qkv_error_set(error, "--word is '%s', but must be a token of the output, or its number: 1 to %lld",
-                         word, (long long)length);
+    const char *wanted = word ? word : "1";
+    char *end;
+    *step = strtoll(wanted, &end, 10) - 1;
+    bool is_number = !*end && *step >= 0 && *step < pair->target.length;
+    for (int64_t t = 0; word && t < pair->target.length; t++) {
+        if (strcmp(pair->target_tokens[t], word) != 0) continue;
+        *step = t;
+        return QKV_OK;
+    }
+    return is_number
+               ? QKV_OK
+               : qkv_error_set(error,
+                               "--word is '%s', but must be a token of the output, or its number: 1 to %lld",
+                               wanted, (long long)pair->target.length);
 }
 
-static enum qkv_status patch(struct attributor *a, bool quiet, struct qkv_attention_report *report,
-                             struct qkv_explanation *explanation, struct qkv_error *error)
+static enum qkv_status patch(struct attributor *a, struct qkv_attention_collector *collector,
+                             struct qkv_attention_report *report, struct qkv_explanation *explanation,
+                             struct qkv_error *error)
 {
     const struct qkv_run *run = &a->pair.run;
     bool is_target = !run->sides.has_source;
     struct qkv_attention_pair other = a->pair.pair;
     struct qkv_sentence sentence = {0};
     int64_t step;
-    enum qkv_status status = find_step(a, &step, error);
+    enum qkv_status status = find_step(&other, &step, error);
     if (!status)
         status = qkv_user_sentence_encode(&sentence, run, is_target, "--patch-from", patch_from, error);
-    if (!status && !quiet) warn_of_unknown_words("--patch-from", &sentence, run, is_target, NULL);
+    if (!status && !pair_options.quiet)
+        warn_of_unknown_words("--patch-from", &sentence, run, is_target, NULL);
     *(is_target ? &other.target : &other.source) = (struct qkv_ids){sentence.tokens.count, sentence.ids};
-    if (!status) status = qkv_patch(a->collector[0], &a->pair.pair, &other, step, report, explanation, error);
+    if (!status) status = qkv_patch(collector, &a->pair.pair, &other, step, report, explanation, error);
     qkv_sentence_release(&sentence);
     return status;
 }
@@ -107,11 +112,10 @@ static enum qkv_status show(struct attributor *a, struct output *output, struct 
     struct qkv_explanation explanation;
     output->number = a->pair.number;
     a->pair.pair.vocabulary = &a->pair.run.target;
-    if (!a->collector[0]) a->collector[0] = qkv_attention_collector_new(a->pair.run.model, error);
-    if (!a->collector[0]) return QKV_INVALID;
-    if (lens || patch_from) {
-        if (lens ? qkv_lens(a->collector[0], &a->pair.pair, &report, &explanation, error)
-                 : patch(a, output->quiet, &report, &explanation, error))
+    if (is_of_layers) {
+        struct qkv_attention_collector *collector = sentence_pair_collector(&a->pair, false, false, error);
+        if (!collector || (lens ? qkv_lens(collector, &a->pair.pair, &report, &explanation, error)
+                                : patch(a, collector, &report, &explanation, error)))
             return QKV_INVALID;
         explanation.title = sentence_pair_title(&a->pair);
         return output_explanations(output, &explanation, 1, error);
@@ -125,29 +129,22 @@ static enum qkv_status show(struct attributor *a, struct output *output, struct 
     return output_maps(output, &report, error);
 }
 
-static void close_attributor(struct attributor *a)
-{
-    for (int i = 0; i < 2; i++) qkv_attention_collector_free(a->collector[i]);
-    qkv_model_free(a->untrained);
-    sentence_pair_close(&a->pair);
-}
-
 /* Reads the options of the attribution. */
 static int read_options(struct attributor *a, const struct output *output)
 {
     a->options.method =
         (enum qkv_attribution_method)choice_index(method, method_name, QKV_ATTRIBUTION_ERASURE);
     a->options.steps = steps;
-    bool has_heads =
-        a->options.method == QKV_ATTRIBUTION_ATTENTION || a->options.method == QKV_ATTRIBUTION_NORMS;
-    bool mixes = a->options.method == QKV_ATTRIBUTION_ROLLOUT || a->options.method == QKV_ATTRIBUTION_FLOW;
-    if (pair_options.without.count && mixes)
+    is_of_layers = lens || patch_from;
+    const enum qkv_attribution_shape shape = qkv_attribution_method_info(a->options.method)->shape;
+    bool has_heads = shape == QKV_ATTRIBUTION_WEIGHTS, is_data = output->format->use == QKV_FORMAT_DATA;
+    shares = !has_heads && !is_data;
+    if (pair_options.without.count && shape == QKV_ATTRIBUTION_MIXED_WEIGHTS)
         return print_error("--without: %s follows where heads look, which silent ones do, too: choose "
                            "another method",
                            method);
     if (steps && a->options.method != QKV_ATTRIBUTION_INTEGRATED)
         return print_error("--steps is for --method integrated");
-    shares = !has_heads && output->format->use != QKV_FORMAT_DATA;
     if ((layer || head) && !has_heads)
         return print_error("--layer and --head are for the methods attention and norms: "
                            "the others follow the whole model");
@@ -157,13 +154,13 @@ static int read_options(struct attributor *a, const struct output *output)
     if ((trust.seeds.count || trust.limit || links_options.path) && !trust.path)
         return print_error("--links, --seed and --limit are for --compare");
     if (word && !patch_from) return print_error("--word is for --patch-from");
-    if ((lens || patch_from) && (pair_options.versus || words))
+    if (is_of_layers && (pair_options.versus || words))
         return print_error("--versus and --words are for attribution, not for --lens and --patch-from");
-    if ((lens || patch_from || trust.path) && is_image(output->format))
+    if ((is_of_layers || trust.path) && is_image(output->format))
         return print_error(
             "--lens, --patch-from and --compare are written as text, json, csv, npz or html, not as %s",
             output->format->name);
-    if (pair_options.versus && output->format->use == QKV_FORMAT_DATA)
+    if (pair_options.versus && is_data)
         return print_error("--versus is for formats that people look at, but %s is for programs",
                            output->format->name);
     if (read_layer_or_head("--layer", layer, ACCEPT_ALL | ACCEPT_MEAN, &a->options.layer)) return QKV_INVALID;
@@ -182,8 +179,9 @@ static int run_attribute(int operands, char **operand)
         return print_error(trust.path ? "--compare reads sentence pairs from its file: leave out SENTENCE"
                                       : "SENTENCE is missing: qkv attribute RUN SENTENCE");
     output.quiet = pair_options.quiet;
+    pair_options.quiet |= !!trust.path; /* no notes on its many sentences */
     enum qkv_status status = sentence_pair_open(&a.pair, operand[0], &pair_options, QKV_FLOAT32, &error);
-    if (!status && trust.path) status = compare_methods(&a.pair.run, &trust, &output, &error);
+    if (!status && trust.path) status = compare_methods(&a.pair, &trust, &output, &error);
     for (bool found = !trust.path; !status && found;) {
         status = sentence_pair_next(&a.pair, operand[1], &found, &error);
         if (!status && found) status = show(&a, &output, &error);
@@ -192,7 +190,7 @@ static int run_attribute(int operands, char **operand)
             qkv_error_set(&error, "<stdin>:%lld: %s", (long long)a.pair.number, inner.message);
         }
     }
-    close_attributor(&a);
+    sentence_pair_close(&a.pair);
     return conclude(status, &error);
 }
 

@@ -88,6 +88,16 @@ static enum qkv_status translate(struct sentence_pair *v, struct qkv_error *erro
     return QKV_OK;
 }
 
+/* Sets the source to v->source_text. */
+static enum qkv_status set_source(struct sentence_pair *v, const char *what, struct qkv_error *error)
+{
+    if (encode(v, what, v->source_text, false, &v->source, error)) return QKV_INVALID;
+    v->pair.source = (struct qkv_ids){v->source.tokens.count, v->source.ids};
+    v->pair.source_tokens = v->source.tokens.token;
+    v->words.source = v->source.tokens.word;
+    return QKV_OK;
+}
+
 /* Sets the target, and its text. */
 static enum qkv_status set_target(struct sentence_pair *v, const char *what, const char *text,
                                   struct qkv_error *error)
@@ -129,21 +139,28 @@ enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence
     }
     if (!*found) return QKV_OK;
     if (!v->run.sides.has_source) return set_text(v, what, error);
-    if (encode(v, what, v->source_text, false, &v->source, error)) return QKV_INVALID;
-    v->pair.source = (struct qkv_ids){v->source.tokens.count, v->source.ids};
-    v->pair.source_tokens = v->source.tokens.token;
-    v->words.source = v->source.tokens.word;
+    if (set_source(v, what, error)) return QKV_INVALID;
     if (!target) return translate(v, error);
     if (v->number)
         return qkv_error_set(error, "--target is the translation of one sentence, but <stdin> has several");
     return set_target(v, "--target", target, error);
 }
 
-struct qkv_model *sentence_pair_untrained(const struct sentence_pair *v, struct qkv_error *error)
+enum qkv_status sentence_pair_set(struct sentence_pair *v, const char *what, const char *source,
+                                  const char *target, struct qkv_error *error)
+{
+    v->pair = (struct qkv_attention_pair){0};
+    v->source_text = source;
+    return set_source(v, what, error) ? QKV_INVALID : set_target(v, what, target, error);
+}
+
+const struct qkv_model *sentence_pair_untrained(struct sentence_pair *v, struct qkv_error *error)
 {
     const struct qkv_model *trained = v->run.model;
-    struct qkv_model *model = qkv_model_new(&trained->config, trained->source_size, trained->target_size,
-                                            trained->parameters.dtype, error);
+    struct qkv_model *model = v->untrained;
+    if (model) return model;
+    v->untrained = model = qkv_model_new(&trained->config, trained->source_size, trained->target_size,
+                                         trained->parameters.dtype, error);
     if (!model) return NULL;
     qkv_parameters_initialize(&model->parameters, (uint64_t)v->run.config.training.random_seed);
     for (int64_t i = 0; i < qkv_model_head_count(model); i++) {
@@ -151,6 +168,16 @@ struct qkv_model *sentence_pair_untrained(const struct sentence_pair *v, struct 
         qkv_model_ablate(model, head, qkv_model_is_ablated(trained, head));
     }
     return model;
+}
+
+struct qkv_attention_collector *sentence_pair_collector(struct sentence_pair *v, bool untrained, bool norms,
+                                                        struct qkv_error *error)
+{
+    const struct qkv_model *model = untrained ? sentence_pair_untrained(v, error) : v->run.model;
+    struct qkv_attention_collector *collector = v->collector[untrained];
+    if (collector || !model) return collector;
+    v->collector[untrained] = collector = qkv_attention_collector_new(model, error);
+    return collector && norms && qkv_attention_collector_measure_norms(collector, error) ? NULL : collector;
 }
 
 const char *sentence_pair_title(struct sentence_pair *v)
@@ -161,6 +188,8 @@ const char *sentence_pair_title(struct sentence_pair *v)
 void sentence_pair_close(struct sentence_pair *v)
 {
     qkv_translator_free(v->translator);
+    for (int i = 0; i < 2; i++) qkv_attention_collector_free(v->collector[i]);
+    qkv_model_free(v->untrained);
     qkv_sentence_release(&v->source);
     qkv_sentence_release(&v->target);
     if (v->run.model) qkv_run_release(&v->run);

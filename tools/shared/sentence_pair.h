@@ -33,8 +33,10 @@ const char *versus_name(const void *context, int64_t index);
 struct sentence_pair {
     const struct sentence_pair_options *options;
     struct qkv_run run;
-    struct qkv_sentence source, target; /* target: empty without --target */
-    struct qkv_translator *translator;  /* NULL with --target */
+    struct qkv_sentence source, target;           /* target: empty without --target */
+    struct qkv_translator *translator;            /* NULL with --target */
+    struct qkv_model *untrained;                  /* NULL until it is asked for, as these collectors: */
+    struct qkv_attention_collector *collector[2]; /* of the run, and of the untrained model */
     /* Results of sentence_pair_next */
     struct qkv_attention_pair pair;
     struct qkv_attention_words words;
@@ -58,8 +60,16 @@ void sentence_pair_close(struct sentence_pair *v);
 enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence, bool *found,
                                    struct qkv_error *error);
 
+/* Fills them with these texts, which must outlive them; messages call them `what`. Keeps what is in v->arena. */
+enum qkv_status sentence_pair_set(struct sentence_pair *v, const char *what, const char *source,
+                                  const char *target, struct qkv_error *error);
+
 /* "the cat → el gato", the silent heads, and a narrow precision; NULL when memory runs out. */
 const char *sentence_pair_title(struct sentence_pair *v);
 
-/* Returns the model as it was before its first update, which the caller frees; NULL with an error. */
-struct qkv_model *sentence_pair_untrained(const struct sentence_pair *v, struct qkv_error *error);
+/* The model as it was before its first update; NULL with an error. */
+const struct qkv_model *sentence_pair_untrained(struct sentence_pair *v, struct qkv_error *error);
+
+/* The collector of the run, or of the untrained model, whose maps hold weights, or norms; NULL with an error. */
+struct qkv_attention_collector *sentence_pair_collector(struct sentence_pair *v, bool untrained, bool norms,
+                                                        struct qkv_error *error);

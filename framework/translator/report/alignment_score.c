@@ -62,16 +62,9 @@ static enum qkv_status add_report(struct qkv_alignment_score *score,
         return QKV_INVALID;
     if (score->count != SCORED_DRAWINGS * QKV_READINGS * count)
         return qkv_error_set(error, "the attention reports of one score differ in layers or heads");
-    for (int64_t i = 0; i < score->count; i++) {
-        struct qkv_alignment_result *result = &score->results[i];
-        struct qkv_word_map map;
-        struct qkv_alignment drawn;
-        if (qkv_word_map_make(report, words, &maps[i % count], result->reading, arena, &map, error) ||
-            qkv_alignment_check(gold, (struct qkv_word_counts){map.sources, map.targets}, error) ||
-            qkv_alignment_draw(&map, NULL, result->drawing, 0, arena, &drawn, error))
+    for (int64_t i = 0; i < score->count; i++)
+        if (qkv_count_map_links(report, words, &maps[i % count], gold, arena, &score->results[i], error))
             return QKV_INVALID;
-        qkv_alignment_count(result, &drawn, gold);
-    }
     score->sentences++;
     return QKV_OK;
 }

@@ -243,3 +243,18 @@ enum qkv_status qkv_word_map_make(const struct qkv_attention_report *report, str
                       &(struct word_labels){column, columns, made->sources}, made->weights);
     return QKV_OK;
 }
+
+enum qkv_status qkv_count_map_links(const struct qkv_attention_report *report,
+                                    struct qkv_attention_words words, const struct qkv_attention_map *map,
+                                    const struct qkv_alignment *gold, struct qkv_arena *arena,
+                                    struct qkv_alignment_result *result, struct qkv_error *error)
+{
+    struct qkv_word_map of_words;
+    struct qkv_alignment drawn;
+    if (qkv_word_map_make(report, words, map, result->reading, arena, &of_words, error) ||
+        qkv_alignment_check(gold, (struct qkv_word_counts){of_words.sources, of_words.targets}, error) ||
+        qkv_alignment_draw(&of_words, NULL, result->drawing, 0, arena, &drawn, error))
+        return QKV_INVALID;
+    qkv_alignment_count(result, &drawn, gold);
+    return QKV_OK;
+}

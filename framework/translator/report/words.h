@@ -83,3 +83,10 @@ enum qkv_status qkv_word_map_make(const struct qkv_attention_report *report, str
                                   const struct qkv_attention_map *map, enum qkv_alignment_reading reading,
                                   struct qkv_arena *arena, struct qkv_word_map *made,
                                   struct qkv_error *error);
+
+/* Draws links from such a map, as result->reading and result->drawing say, and counts them in the result. Fails, too, for gold
+ * links to words that the pair does not have. */
+enum qkv_status qkv_count_map_links(const struct qkv_attention_report *report,
+                                    struct qkv_attention_words words, const struct qkv_attention_map *map,
+                                    const struct qkv_alignment *gold, struct qkv_arena *arena,
+                                    struct qkv_alignment_result *result, struct qkv_error *error);
