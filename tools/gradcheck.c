@@ -382,7 +382,7 @@ static int check_all_faults(enum qkv_op_id only, const struct qkv_check_options 
 enum { MAX_CONFIGS = 32, MAX_SUBJECTS = QKV_OP_COUNT + QKV_LAYER_COUNT + MAX_CONFIGS };
 
 /* The options as they are given, and the parsed value of --plant. */
-struct request {
+static struct {
     struct option_list settings;
     const char *op, *layer, *plant, *checkpoint;
     bool all, verbose, quiet, json;
@@ -391,10 +391,9 @@ struct request {
     bool every_fault; /* --plant all */
     enum qkv_fault fault;
     enum qkv_op_id fault_op; /* QKV_OP_leaf, which has no backward: --plant names no op */
-};
+} request = {.sample = -1, .seed = 1, .sentences = 4, .tolerance = QKV_CHECK_TOLERANCE};
 
 struct check_run {
-    const struct request *request;
     struct qkv_check_report report;
     struct qkv_check_options options;
     struct subject subject[MAX_SUBJECTS];
@@ -428,20 +427,20 @@ static const char *fault_name(const void *context, int64_t index)
 }
 
 /* Reads --plant: FAULT, FAULT:OP or all. Returns 0, or the exit code after an error message. */
-static int parse_plant(struct request *request)
+static int parse_plant(void)
 {
     char fault[64] = "";
-    request->every_fault = !strcmp(request->plant, ALL);
-    if (request->every_fault) return 0;
-    const char *colon = strchr(request->plant, ':');
-    size_t length = colon ? (size_t)(colon - request->plant) : strlen(request->plant);
+    request.every_fault = !strcmp(request.plant, ALL);
+    if (request.every_fault) return 0;
+    const char *colon = strchr(request.plant, ':');
+    size_t length = colon ? (size_t)(colon - request.plant) : strlen(request.plant);
     snprintf(fault, sizeof fault, "%.*s", length < sizeof fault ? (int)length : (int)sizeof fault - 1,
-             request->plant);
-    request->fault = qkv_fault_find(fault);
-    if (!request->fault) return print_unknown_name("--plant", fault, fault_name, NULL);
+             request.plant);
+    request.fault = qkv_fault_find(fault);
+    if (!request.fault) return print_unknown_name("--plant", fault, fault_name, NULL);
     if (!colon) return 0;
-    request->fault_op = qkv_op_find(colon + 1);
-    if (request->fault_op == QKV_OP_COUNT)
+    request.fault_op = qkv_op_find(colon + 1);
+    if (request.fault_op == QKV_OP_COUNT)
         return print_unknown_name("the op of --plant", colon + 1, op_name, NULL);
     return 0;
 }
@@ -464,10 +463,9 @@ static void show_progress(void *context, int64_t done, int64_t total)
 static struct qkv_check_options *prepare(struct check_run *run, const char *kind, const char *name,
                                          enum qkv_op_id op, int64_t default_sample)
 {
-    const struct request *request = run->request;
     run->subject[run->count] = (struct subject){kind, name, run->report.count, run->report.count};
-    run->options.sample = request->sample >= 0 ? request->sample : default_sample;
-    run->options.fault_op = request->fault_op != QKV_OP_leaf ? request->fault_op : op;
+    run->options.sample = request.sample >= 0 ? request.sample : default_sample;
+    run->options.fault_op = request.fault_op != QKV_OP_leaf ? request.fault_op : op;
     return &run->options;
 }
 
@@ -476,7 +474,7 @@ static int finish(struct check_run *run, enum qkv_status status, const struct qk
     if (status) return print_error("%s", error->message);
     struct subject *subject = &run->subject[run->count++];
     subject->end = run->report.count;
-    if (!run->request->json) print_subject(&run->report, subject, run->detail);
+    if (!request.json) print_subject(&run->report, subject, run->detail);
     return 0;
 }
 
@@ -524,11 +522,10 @@ static void describe(void *context, const struct qkv_checked_sizes *sizes)
 /* Checks the model of the config in `file`, with the values of `trained` unless that is NULL. */
 static int run_model(struct check_run *run, const char *path, const char *file, const struct qkv_run *trained)
 {
-    const struct request *request = run->request;
     struct qkv_arena arena = {0};
     struct qkv_config config;
     struct qkv_error error = {""};
-    int code = (int)read_config(&config, &arena, file, &request->settings);
+    int code = (int)read_config(&config, &arena, file, &request.settings);
     if (!code) {
         struct qkv_check_options *options =
             prepare(run, trained ? "run" : "config", path, QKV_OP_attention, DEFAULT_SAMPLE);
@@ -536,8 +533,8 @@ static int run_model(struct check_run *run, const char *path, const char *file, 
         const struct qkv_checked_model model = {.subject = path,
                                                 .config = &config,
                                                 .run = trained,
-                                                .sentences = request->sentences,
-                                                .begin = request->json || request->quiet ? NULL : describe,
+                                                .sentences = request.sentences,
+                                                .begin = request.json || request.quiet ? NULL : describe,
                                                 .context = &checked};
         code = finish(run, qkv_check_model(&run->report, &model, options, &error), &error);
     }
@@ -556,11 +553,11 @@ static int run_operand(struct check_run *run, const char *path)
     bool is_run;
     if (find_run_folder(path, &is_run)) return QKV_INVALID;
     if (!is_run) {
-        if (run->request->checkpoint)
+        if (request.checkpoint)
             return print_error("--checkpoint is for a RUN, but %s is not a run folder", path);
         return run_model(run, path, path, NULL);
     }
-    enum qkv_status status = open_run(&trained, path, run->request->checkpoint, QKV_FLOAT64, NULL, &error);
+    enum qkv_status status = open_run(&trained, path, request.checkpoint, QKV_FLOAT64, NULL, &error);
     if (status) return conclude(status, &error);
     int code = run_model(run, path, TEXT_IN(&trained.arena, "%s/" QKV_RUN_CONFIG, path), &trained);
     qkv_run_release(&trained);
@@ -569,15 +566,14 @@ static int run_operand(struct check_run *run, const char *path)
 
 static int run_all(struct check_run *run, int configs, char **paths)
 {
-    const struct request *request = run->request;
-    if (request->op) return run_op(run, qkv_op_find(request->op));
-    if (request->layer) return run_layer(run, qkv_layer_find(request->layer));
+    if (request.op) return run_op(run, qkv_op_find(request.op));
+    if (request.layer) return run_layer(run, qkv_layer_find(request.layer));
     int code = 0;
-    if (request->all && run->detail == DETAIL_SUMMARY && !request->json)
+    if (request.all && run->detail == DETAIL_SUMMARY && !request.json)
         printf("%-34s %8s %10s %12s\n", "", "checks", "gradients", "worst error");
-    for (int op = QKV_OP_leaf + 1; request->all && !code && op < QKV_OP_COUNT; op++)
+    for (int op = QKV_OP_leaf + 1; request.all && !code && op < QKV_OP_COUNT; op++)
         code = run_op(run, (enum qkv_op_id)op);
-    for (int layer = 0; request->all && !code && layer < QKV_LAYER_COUNT; layer++)
+    for (int layer = 0; request.all && !code && layer < QKV_LAYER_COUNT; layer++)
         code = run_layer(run, (enum qkv_layer_id)layer);
     for (int i = 0; !code && i < configs; i++) code = run_operand(run, paths[i]);
     return code;
@@ -586,50 +582,47 @@ static int run_all(struct check_run *run, int configs, char **paths)
 /* Reports a planted fault whose op never runs: otherwise it would look as if the check had passed. */
 static int print_unused_fault(const struct check_run *run)
 {
-    const char *op = qkv_op_name(run->options.fault_op), *fault = qkv_fault_name(run->request->fault);
-    bool is_slight = run->request->fault == QKV_FAULT_SLIGHT,
-         is_declaration = qkv_fault_is_declaration(run->request->fault);
-    if ((is_slight || is_declaration) && !run->request->op)
+    const char *op = qkv_op_name(run->options.fault_op), *fault = qkv_fault_name(request.fault);
+    bool is_slight = request.fault == QKV_FAULT_SLIGHT,
+         is_declaration = qkv_fault_is_declaration(request.fault);
+    if ((is_slight || is_declaration) && !request.op)
         return print_error("fault %s shows only in the check of an op: use --op NAME", fault);
     if (is_slight)
         return print_error("fault %s shows in ops that are linear in an input, which op %s is not", fault,
                            op);
     if (is_declaration)
         return print_error("fault %s changes no declaration of op %s: choose another fault", fault, op);
-    if (run->request->op && !strcmp(run->request->op, op))
+    if (request.op && !strcmp(request.op, op))
         return print_error("op %s computes no gradient, so no fault can be planted in it", op);
     return print_error("the fault is planted in op %s, which %s %s does not use; name another: --plant %s:OP",
                        op, run->subject[0].kind, run->subject[0].name, fault);
 }
 
-static int execute(const struct request *request, int configs, char **paths)
+static int execute(int configs, char **paths)
 {
     double start = qkv_clock_seconds();
     struct check_run run = {
-        .request = request,
-        .options = {.tolerance = request->tolerance,
-                    .seed = (uint64_t)request->seed,
-                    .fault = request->fault},
+        .options = {.tolerance = request.tolerance, .seed = (uint64_t)request.seed, .fault = request.fault},
         .progress = isatty(STDERR_FILENO),
     };
     run.options.progress = show_progress;
     run.options.context = &run;
-    run.detail = request->quiet                      ? DETAIL_FAILURES
-                 : request->all && !request->verbose ? DETAIL_SUMMARY
-                                                     : DETAIL_ROWS;
-    if (request->every_fault) {
-        run.options.sample = request->sample >= 0 ? request->sample : SAMPLE_WITH_FAULTS;
-        return check_all_faults(request->op ? qkv_op_find(request->op) : QKV_OP_leaf, &run.options,
-                                request->json);
+    run.detail = request.quiet                     ? DETAIL_FAILURES
+                 : request.all && !request.verbose ? DETAIL_SUMMARY
+                                                   : DETAIL_ROWS;
+    if (request.every_fault) {
+        run.options.sample = request.sample >= 0 ? request.sample : SAMPLE_WITH_FAULTS;
+        return check_all_faults(request.op ? qkv_op_find(request.op) : QKV_OP_leaf, &run.options,
+                                request.json);
     }
     int code = run_all(&run, configs, paths);
-    if (!code && request->fault && !run.report.fault_calls) code = print_unused_fault(&run);
-    if (!code && request->json) print_report_json(&run.report, run.subject, run.count, &run.options);
-    if (!code && !request->json) {
-        if (request->fault)
-            printf("planted fault: %s, in the %s of %s\n", qkv_fault_name(request->fault),
-                   qkv_fault_is_declaration(request->fault) ? "declarations" : "gradient",
-                   request->all && request->fault_op == QKV_OP_leaf
+    if (!code && request.fault && !run.report.fault_calls) code = print_unused_fault(&run);
+    if (!code && request.json) print_report_json(&run.report, run.subject, run.count, &run.options);
+    if (!code && !request.json) {
+        if (request.fault)
+            printf("planted fault: %s, in the %s of %s\n", qkv_fault_name(request.fault),
+                   qkv_fault_is_declaration(request.fault) ? "declarations" : "gradient",
+                   request.all && request.fault_op == QKV_OP_leaf
                        ? "each op itself and of attention in the rest"
                        : qkv_op_name(run.options.fault_op));
         print_total(&run.report, &run.options, qkv_clock_seconds() - start);
@@ -642,40 +635,38 @@ static int execute(const struct request *request, int configs, char **paths)
 /* ---- the command line ---- */
 
 /* Returns a message when options contradict each other, else NULL. */
-static const char *conflict(const struct request *request, int configs)
+static const char *conflict(int configs)
 {
-    if (request->op && request->layer) return "--op and --layer exclude each other";
-    if (request->all && (request->op || request->layer))
+    if (request.op && request.layer) return "--op and --layer exclude each other";
+    if (request.all && (request.op || request.layer))
         return "--all includes every op and layer: leave out --op and --layer";
-    if (configs && (request->op || request->layer))
+    if (configs && (request.op || request.layer))
         return "--op and --layer cannot be combined with a CONFIG or RUN";
-    if (request->settings.count && !configs) return "--set overrides keys of a CONFIG, but none is given";
-    if (request->quiet && request->verbose) return "--quiet and --verbose exclude each other";
+    if (request.settings.count && !configs) return "--set overrides keys of a CONFIG, but none is given";
+    if (request.quiet && request.verbose) return "--quiet and --verbose exclude each other";
     if (configs > MAX_CONFIGS) return "too many CONFIGs: at most 32";
     return NULL;
 }
 
-static int check_request(struct request *request, int configs)
+static int check_request(int configs)
 {
-    const char *sentence = conflict(request, configs);
+    const char *sentence = conflict(configs);
     if (sentence) return print_error("%s", sentence);
-    if (request->plant && parse_plant(request)) return QKV_INVALID;
-    if (request->every_fault && (configs || request->layer || !(request->op || request->all)))
+    if (request.plant && parse_plant()) return QKV_INVALID;
+    if (request.every_fault && (configs || request.layer || !(request.op || request.all)))
         return print_error(
             "--plant all checks ops, one fault at a time: give --all or --op NAME, and nothing else");
     return 0;
 }
 
-static struct request request = {.sample = -1, .seed = 1, .sentences = 4, .tolerance = QKV_CHECK_TOLERANCE};
-
 static int run_gradcheck(int operands, char **operand)
 {
-    int code = check_request(&request, operands);
+    int code = check_request(operands);
     if (code) return code;
     if (!request.op && !request.layer && !request.all && !operands)
         return print_usage_error(&command_gradcheck,
                                  "nothing to check: give a CONFIG, a RUN, --op, --layer or --all");
-    return execute(&request, operands, operand);
+    return execute(operands, operand);
 }
 
 const struct command command_gradcheck = {

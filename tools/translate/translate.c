@@ -91,12 +91,12 @@ static enum qkv_status block_share(struct block *block, struct qkv_processes *pr
 enum { BATCHES_AHEAD = 64 };
 
 /* The options as they are given. */
-struct options {
+static struct {
     struct search_options search;
     int64_t n_best, batch_size, threads; /* 0: not given */
     bool scores, quiet, has_prefixes, as_trained, replace_unknown, alignment;
     struct sampling_options sampling;
-};
+} options = {.search = SEARCH_OPTIONS_DEFAULT, .sampling = SAMPLING_OPTIONS_DEFAULT};
 
 /* The last sentence that was typed at the prompt. */
 struct typed_sentence {
@@ -109,7 +109,6 @@ struct translator {
     int64_t printed, cut; /* translations; those that ended at the limit of their length */
     struct qkv_run run;
     struct ensemble ensemble;
-    struct options options;
     struct qkv_search_options search;
     struct qkv_workers *workers;
     struct qkv_processes *processes;
@@ -169,7 +168,7 @@ static enum qkv_status make_texts(struct translator *t, const struct translation
     t->printed++;
     t->cut += hypothesis->ids && !hypothesis->finished;
     for (int64_t i = 0; i < count && i < line->prefix.ids.length; i++) tokens[i] = line->prefix.texts[i];
-    if (t->options.replace_unknown && replace_unknown(&t->replacer, line, hypothesis, tokens, &count, error))
+    if (options.replace_unknown && replace_unknown(&t->replacer, line, hypothesis, tokens, &count, error))
         return QKV_INVALID;
     const char *text = text_of(t, line, count, tokens);
     *texts = (struct qkv_pair_texts){line->text, text, strlen(line->text), strlen(text)};
@@ -183,12 +182,12 @@ static void print_translation(const struct translator *t, const struct translati
 {
     int64_t line = translation->line->number;
     if (t->search.n_best > 1) printf("%lld\t", (long long)(t->has_prompt ? translation->rank : line));
-    if (t->options.scores) printf("%.6f\t", translation->hypothesis->score);
+    if (options.scores) printf("%.6f\t", translation->hypothesis->score);
     print_result(stdout, pair->texts.target);
     if (t->aligner) putchar('\t');
     print_links(stdout, &pair->links);
     putchar('\n');
-    if (pair->reason && !t->options.quiet)
+    if (pair->reason && !options.quiet)
         print_error("%s:%lld: %s: no links", t->has_prompt ? "<stdin>" : t->input.lines.path, (long long)line,
                     pair->reason);
 }
@@ -202,8 +201,8 @@ static enum qkv_status flush(struct translator *t, struct qkv_error *error)
     struct translation *all = required(qkv_arena_allocate(&block->arena, most * sizeof *all));
     struct qkv_aligned_pair *pairs = required(qkv_arena_zeros(&block->arena, (int64_t)most, sizeof *pairs));
     if (block_share(block, t->processes, error)) return QKV_INVALID;
-    enum qkv_status status = qkv_translator_run(t->translator, block->filled, block->ids,
-                                                t->options.batch_size, &t->search, &t->found, error);
+    enum qkv_status status = qkv_translator_run(t->translator, block->filled, block->ids, options.batch_size,
+                                                &t->search, &t->found, error);
     if (status) return status;
     for (int64_t i = 0; i < block->count; i++) {
         bool has_words = block->line[i].source.ids.length;
@@ -239,8 +238,8 @@ static enum qkv_status translate(struct translator *t, struct qkv_error *error)
             if (status) return status;
         }
     }
-    if (!t->options.quiet) note_cut(t->cut, t->printed);
-    if (t->options.replace_unknown && t->input.unknown_words.lines && !t->replacer.has_replaced)
+    if (!options.quiet) note_cut(t->cut, t->printed);
+    if (options.replace_unknown && t->input.unknown_words.lines && !t->replacer.has_replaced)
         print_error(
             "note: --replace-unk replaced nothing, because the model has written no <unk>: it learns to "
             "where training leaves rare words out of the target vocabulary (data.trg.voc_min_freq, "
@@ -256,8 +255,8 @@ static enum qkv_status follow(struct translator *t, struct qkv_error *error)
     for (;;) {
         if (block_share(block, t->processes, status ? NULL : error)) return QKV_INVALID;
         if (block->is_end) return status;
-        status = qkv_translator_run(t->translator, block->filled, block->ids, t->options.batch_size,
-                                    &t->search, &t->found, error);
+        status = qkv_translator_run(t->translator, block->filled, block->ids, options.batch_size, &t->search,
+                                    &t->found, error);
         block_clear(block);
     }
 }
@@ -338,7 +337,7 @@ static void set_n_best(struct translator *t, const char *argument)
         return;
     }
     t->search.n_best = n_best;
-    if (!t->options.sampling.sample) t->search.beam_size = n_best > t->beam_size ? n_best : t->beam_size;
+    if (!options.sampling.sample) t->search.beam_size = n_best > t->beam_size ? n_best : t->beam_size;
 }
 
 static void print_help(void)
@@ -383,7 +382,7 @@ static void run_prompt(struct translator *t)
     enum line_event event;
     char *line;
     t->beam_size = t->search.beam_size;
-    if (!t->options.quiet) {
+    if (!options.quiet) {
         const struct qkv_data_config *data = &t->run.config.data;
         print_result(stdout, data->src.lang);
         fputs(" to ", stdout);
@@ -408,10 +407,9 @@ static void run_prompt(struct translator *t)
 /* Sets the options of sampling. Refuses options that have no effect with it. */
 static enum qkv_status set_sampling(struct translator *t, struct qkv_error *error)
 {
-    const struct options *o = &t->options;
-    if (sampling_options_apply(&o->sampling, &t->search.sampling, error)) return QKV_INVALID;
-    if (!o->sampling.sample) return QKV_OK;
-    if (o->search.beam)
+    if (sampling_options_apply(&options.sampling, &t->search.sampling, error)) return QKV_INVALID;
+    if (!options.sampling.sample) return QKV_OK;
+    if (options.search.beam)
         return qkv_error_set(error, "--sample and --beam exclude each other: --n-best N draws N samples");
     t->search.beam_size = 1;
     return QKV_OK;
@@ -421,18 +419,18 @@ static enum qkv_status set_sampling(struct translator *t, struct qkv_error *erro
 static enum qkv_status set_search(struct translator *t, struct qkv_error *error)
 {
     struct qkv_testing_config testing = t->run.config.testing;
-    struct options *o = &t->options;
-    if (search_options_apply(&o->search, &testing, error)) return QKV_INVALID;
+    if (search_options_apply(&options.search, &testing, error)) return QKV_INVALID;
     t->search = qkv_search_options_from_config(&testing);
-    t->search.n_best = o->n_best ? o->n_best : testing.n_best;
-    t->search.skip_scores = !o->scores;
-    t->search.allow_unknown = o->replace_unknown;
-    if (!o->batch_size) o->batch_size = testing.batch_size;
+    t->search.n_best = options.n_best ? options.n_best : testing.n_best;
+    t->search.skip_scores = !options.scores;
+    t->search.allow_unknown = options.replace_unknown;
+    if (!options.batch_size) options.batch_size = testing.batch_size;
     if (set_sampling(t, error)) return QKV_INVALID;
-    if (o->sampling.sample || t->search.n_best <= t->search.beam_size) return QKV_OK;
+    if (options.sampling.sample || t->search.n_best <= t->search.beam_size) return QKV_OK;
     return qkv_error_set(error, "%s is %lld, but must not exceed the beam size, %lld: raise --beam%s",
-                         o->n_best ? "--n-best" : "testing.n_best of the run", (long long)t->search.n_best,
-                         (long long)t->search.beam_size, o->n_best ? "" : ", or give --n-best");
+                         options.n_best ? "--n-best" : "testing.n_best of the run",
+                         (long long)t->search.n_best, (long long)t->search.beam_size,
+                         options.n_best ? "" : ", or give --n-best");
 }
 
 static enum qkv_status open_translator(struct translator *t, const char *run, const char *checkpoint,
@@ -440,22 +438,22 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
 {
     enum qkv_status status =
         open_run(&t->run, run, checkpoint, QKV_FLOAT32, "does not translate: use qkv complete", error);
-    const struct options *o = &t->options;
     if (!status) status = set_search(t, error);
-    if (!status) status = silence_heads(t->run.model, &o->search.without, error);
-    if (!status) status = set_precision(t->run.model, o->search.precision, error);
-    if (!status) status = ensemble_open(&t->ensemble, &t->run, &o->search.with, o->search.precision, error);
-    if (!status && o->replace_unknown) status = unknown_replacer_open(&t->replacer, &t->run, error);
+    if (!status) status = silence_heads(t->run.model, &options.search.without, error);
+    if (!status) status = set_precision(t->run.model, options.search.precision, error);
+    if (!status)
+        status = ensemble_open(&t->ensemble, &t->run, &options.search.with, options.search.precision, error);
+    if (!status && options.replace_unknown) status = unknown_replacer_open(&t->replacer, &t->run, error);
     if (status) return status;
     /* With a batch size of 1, each line is translated immediately, for programs that wait for the answer to each line. */
     struct block *block = &t->block;
-    block_open(block, o->batch_size == 1 ? 1 : o->batch_size * BATCHES_AHEAD);
+    block_open(block, options.batch_size == 1 ? 1 : options.batch_size * BATCHES_AHEAD);
     t->search.numbers = block->number;
-    if (o->has_prefixes) t->search.prefixes = block->prefix;
-    t->workers = qkv_workers_new(threads_of(t->processes, o->threads), error);
+    if (options.has_prefixes) t->search.prefixes = block->prefix;
+    t->workers = qkv_workers_new(threads_of(t->processes, options.threads), error);
     if (!t->workers) return QKV_INVALID;
     const struct qkv_aligner_options drawing = {.drawing = QKV_DRAWING_TARGET};
-    if (o->alignment && !(t->aligner = qkv_aligner_new(&t->run, NULL, &drawing, t->workers, error)))
+    if (options.alignment && !(t->aligner = qkv_aligner_new(&t->run, NULL, &drawing, t->workers, error)))
         return QKV_INVALID;
     t->translator = qkv_translator_new_ensemble(t->ensemble.models, t->workers, error);
     if (!t->translator) return QKV_INVALID;
@@ -470,10 +468,10 @@ static enum qkv_status open_input(struct translator *t, const char *path, struct
     else if (input_lines_open(&t->input, &t->run, path, error))
         return QKV_INVALID;
     int64_t longest = t->search.max_output_length, possible = t->ensemble.longest_target - 1;
-    t->input.quiet = t->options.quiet;
-    t->input.has_prefixes = t->options.has_prefixes;
-    t->input.as_trained = t->options.as_trained || t->has_prompt;
-    t->input.needs_words = t->options.replace_unknown;
+    t->input.quiet = options.quiet;
+    t->input.has_prefixes = options.has_prefixes;
+    t->input.as_trained = options.as_trained || t->has_prompt;
+    t->input.needs_words = options.replace_unknown;
     t->input.longest = t->ensemble.longest_source - 1;
     t->input.limited_by = t->ensemble.shortest_run;
     bool is_limited = longest && longest < possible;
@@ -508,7 +506,6 @@ static enum qkv_status check_path(const char *path, const char *run, struct qkv_
                          path, path, run);
 }
 
-static struct options options = {.search = SEARCH_OPTIONS_DEFAULT, .sampling = SAMPLING_OPTIONS_DEFAULT};
 static const char *checkpoint;
 
 /* Runs in process 0, which also ends the work of the other processes. */
@@ -525,7 +522,7 @@ static enum qkv_status lead(struct translator *t, const char *path, struct qkv_e
 
 static int run_translate(int operands, char **operand)
 {
-    struct translator t = {.options = options};
+    struct translator t = {0};
     struct qkv_error error = {""};
     const char *path = operands > 1 ? operand[1] : "-";
     if (join_processes(&command_translate, &t.processes)) return QKV_INVALID;
@@ -533,7 +530,7 @@ static int run_translate(int operands, char **operand)
     enum qkv_status status = check_path(path, operand[0], &error);
     if (!status) status = open_translator(&t, operand[0], checkpoint, &error);
     const struct opened_run opened = {
-        .run = &t.run, .models = t.ensemble.models, .search = t.search, .batch_size = t.options.batch_size};
+        .run = &t.run, .models = t.ensemble.models, .search = t.search, .batch_size = options.batch_size};
     status = agree_on_run(t.processes, &opened, status, &error);
     if (!status) status = qkv_processes_rank(t.processes) == 0 ? lead(&t, path, &error) : follow(&t, &error);
     close_translator(&t);
