@@ -85,18 +85,11 @@ static void try_variants(struct speller *s, const int32_t *points, int64_t count
         }
 }
 
-static bool is_one_of(int32_t point, const char *marks)
-{
-    for (int32_t mark; *marks;) {
-        marks += qkv_point(marks, &mark);
-        if (mark == point) return true;
-    }
-    return false;
-}
-
 static bool is_droppable(int32_t point)
 {
-    return is_one_of(point, AROUND) || is_one_of(point, ENDS);
+    char mark[5];
+    qkv_utf8_encode(&point, 1, mark);
+    return strstr(AROUND, mark) || strstr(ENDS, mark);
 }
 
 /* Tries a word in other cases, without the marks around it and, at the end of a line, with a mark that ends a sentence. */
