@@ -6,17 +6,17 @@ static struct option_list settings;
 static const char *output, *from;
 static bool overwrite;
 
-static void print_counts(const struct qkv_prepared_counts *counts)
+static void print_counts(struct qkv_prepared_header *header)
 {
     static const char *const SIDES[2] = {"source", "target"};
     printf("%lld pairs, of which %lld are left out because a side is longer than its max_length\n",
-           (long long)counts->read, (long long)(counts->read - counts->count));
+           (long long)header->read, (long long)(header->read - header->count));
     for (int side = 0; side < 2; side++)
         printf("%s: %lld tokens, %.2f%% of them <unk>; a vocabulary of %lld\n", SIDES[side],
-               (long long)counts->tokens[side],
-               100 * (double)counts->unknown[side] / (double)counts->tokens[side],
-               (long long)counts->vocabulary_size[side]);
-    say(stdout, "%s: %.1f MB; train from it with ", output, (double)counts->bytes / 1e6);
+               (long long)header->side[side].tokens,
+               100 * (double)header->side[side].unknown / (double)header->side[side].tokens,
+               (long long)header->side[side].vocabulary_size);
+    say(stdout, "%s: %.1f MB; train from it with ", output, (double)qkv_prepared_lay_out(header) / 1e6);
     print_command(stdout, "-s data.train=%s\n", output);
 }
 
@@ -44,12 +44,12 @@ static int run_prepare(int operands, char **operand)
     enum qkv_status status = read_config(&config, &arena, operand[0], &settings);
     if (!status && from) config.training.from = from;
     if (!status) {
-        struct qkv_prepared_counts counts;
-        status = qkv_train_prepare(&config, output, &counts, &error);
+        struct qkv_prepared_header header;
+        status = qkv_train_prepare(&config, output, &header, &error);
         if (status)
             print_error("%s", error.message);
         else
-            print_counts(&counts);
+            print_counts(&header);
     }
     qkv_arena_release(&arena);
     return (int)status;

@@ -318,26 +318,18 @@ static enum qkv_status write_file(struct writing *writing, struct qkv_error *err
 
 enum qkv_status qkv_corpus_prepare(const char *file, const char *path, const struct qkv_data_config *data,
                                    const struct qkv_vocabulary *const vocabularies[2],
-                                   struct qkv_prepared_counts *counts, struct qkv_error *error)
+                                   struct qkv_prepared_header *header, struct qkv_error *error)
 {
     struct qkv_data_config with_merges = *data;
     struct qkv_bpe *bpe[2] = {NULL, NULL};
     const struct qkv_corpus_options options = {.key = "data.train"};
     struct writing writing = {.path = file, .text_path = path, .data = vocabularies ? data : &with_merges};
-    const struct qkv_prepared_header *header = &writing.header;
     enum qkv_status status = check_arguments(file, path, data, error);
     for (int side = 0; side < 2; side++) writing.vocabulary[side] = vocabularies ? vocabularies[side] : NULL;
     if (!status && !vocabularies) status = qkv_corpus_merges(path, &with_merges, bpe, options, error);
     if (!status) status = write_file(&writing, error);
-    *counts = (struct qkv_prepared_counts){.read = header->read,
-                                           .count = header->count,
-                                           .long_sources = header->long_sources,
-                                           .long_targets = header->long_targets,
-                                           .bytes = (int64_t)qkv_prepared_lay_out(&writing.header)};
+    *header = writing.header;
     for (int side = 0; side < 2; side++) {
-        counts->tokens[side] = header->side[side].tokens;
-        counts->unknown[side] = header->side[side].unknown;
-        counts->vocabulary_size[side] = header->side[side].vocabulary_size;
         qkv_vocabulary_release(&writing.built[side]);
         qkv_bpe_free(bpe[side]);
     }

@@ -102,13 +102,6 @@ void qkv_prepared_close(struct qkv_corpus *corpus);
 
 /* ---- texts that are larger than memory ---- */
 
-/* What qkv_corpus_prepare has written. The counts of pairs mean the same as in struct qkv_corpus. */
-struct qkv_prepared_counts {
-    int64_t read, count, long_sources, long_targets;
-    int64_t tokens[2], unknown[2], vocabulary_size[2]; /* of source and target */
-    int64_t bytes;                                     /* of the file */
-};
-
 /* Writes the training text at `path` to `file`, x.prepared: the ids of the pairs that drop_long keeps, the vocabularies and
  * merges that produced the ids, and the values of `data` on which they depend. The text is read twice, for byte-pair
  * encoding up to four times; memory grows only with the number of types.
@@ -124,7 +117,7 @@ struct qkv_prepared_counts {
  * and with options.keep_raw or without options.drop_long; qkv_corpus_encode fails for other vocabularies.
  *
  * Fails, and writes no file, as qkv_corpus_merges and qkv_corpus_read do, if the name of `file` does not end in .prepared,
- * if it cannot be written, and with bpe_dropout, which cuts words differently in each epoch. */
+ * if it cannot be written, and with bpe_dropout, which cuts words differently in each epoch. *header: that of the file. */
 enum qkv_status qkv_corpus_prepare(const char *file, const char *path, const struct qkv_data_config *data,
                                    const struct qkv_vocabulary *const vocabularies[2],
-                                   struct qkv_prepared_counts *counts, struct qkv_error *error);
+                                   struct qkv_prepared_header *header, struct qkv_error *error);

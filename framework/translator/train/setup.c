@@ -110,7 +110,7 @@ static void raise_length_limit(struct training *training)
 }
 
 enum qkv_status qkv_train_prepare(const struct qkv_config *config, const char *file,
-                                  struct qkv_prepared_counts *counts, struct qkv_error *error)
+                                  struct qkv_prepared_header *header, struct qkv_error *error)
 {
     const struct qkv_train_options options = {0};
     struct training training = {.config = config, .options = &options};
@@ -135,7 +135,7 @@ enum qkv_status qkv_train_prepare(const struct qkv_config *config, const char *f
     const struct qkv_data_config *data = &training.config->data;
     if (!status)
         status =
-            qkv_corpus_prepare(file, data->train, data, has_old_vocabulary ? loaded : NULL, counts, error);
+            qkv_corpus_prepare(file, data->train, data, has_old_vocabulary ? loaded : NULL, header, error);
     qkv_training_release(&training);
     return status;
 }

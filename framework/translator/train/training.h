@@ -384,7 +384,7 @@ enum qkv_status qkv_train_measure(const struct qkv_config *config, int threads, 
  * there is no such run, those of the text. With data.train set to `file`, qkv_train then gives the same bits as from the
  * text. Fails, and writes no file, as qkv_corpus_prepare does, and where qkv_train refuses training.from. */
 enum qkv_status qkv_train_prepare(const struct qkv_config *config, const char *file,
-                                  struct qkv_prepared_counts *counts, struct qkv_error *error);
+                                  struct qkv_prepared_header *header, struct qkv_error *error);
 
 /* Reserves memory for every batch of `batches`, in any epoch, with the model and objective of `loss`: steps then never call
  * malloc, except that the matrix library allocates a buffer per thread in its first product. Reserving does not write to the

@@ -31,10 +31,10 @@ static struct good_file good_file(unsigned switches)
     struct good_file *file = &files[switches & (BPE | JOINT)];
     if (file->bytes) return *file;
     const struct qkv_data_config data = data_of(switches);
-    struct qkv_prepared_counts counts;
+    struct qkv_prepared_header header;
     struct qkv_error error;
     const char *path = path_of("good.prepared");
-    REQUIRE(!qkv_corpus_prepare(path, write_file("pairs.tsv", pairs, sizeof pairs - 1), &data, NULL, &counts,
+    REQUIRE(!qkv_corpus_prepare(path, write_file("pairs.tsv", pairs, sizeof pairs - 1), &data, NULL, &header,
                                 &error));
     file->bytes = (uint8_t *)read_whole(path, &file->size);
     return *file;
