@@ -488,8 +488,8 @@ enum qkv_status qkv_corpus_links_read(struct qkv_alignments *links, const char *
     struct qkv_word_counts *words = qkv_arena_array(&arena, corpus->read, sizeof *words);
     for (int64_t i = 0; words && i < corpus->read; i++) words[i] = (struct qkv_word_counts){-1, -1};
     for (int64_t i = 0; words && i < corpus->count; i++)
-        words[corpus->line[i] - 1] = (struct qkv_word_counts){
-            .text = {qkv_corpus_source(corpus, i), qkv_corpus_target(corpus, i)}};
+        words[corpus->line[i] - 1] =
+            (struct qkv_word_counts){.text = {qkv_corpus_source(corpus, i), qkv_corpus_target(corpus, i)}};
     enum qkv_status status = words ? qkv_alignments_read(links, path, from, words, corpus->read, error)
                                    : qkv_error_set(error, "%s: out of memory", path);
     qkv_arena_release(&arena);
