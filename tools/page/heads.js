@@ -32,7 +32,7 @@ function shownNumber() {
     return ORDERS[state.order] ?? ORDERS.entropy;
 }
 
-let overviewWidth = null; // in pixels; measured when it is needed: that takes the browser a layout
+let overviewWidth = null; // in pixels; null: not measured yet
 
 // The size of small maps in pixels, so that all heads of a layer stand in one row if they can.
 function smallSize(heads) {
@@ -43,7 +43,7 @@ function smallSize(heads) {
     return Math.max(MIN_MAP_SIZE, Math.min(whole, (overviewWidth - label) / headCount - HEAD_MARGIN));
 }
 
-new ResizeObserver(() => { overviewWidth = null; }).observe(element('overview'));
+new ResizeObserver(([{ contentRect: { width } }]) => { overviewWidth = width; }).observe(element('overview'));
 
 // What a head says of itself beside its map.
 function nameHead({ button, label, number }, head) {

@@ -158,12 +158,13 @@ function lightCell({ target }) {
 }
 
 // Sets the side of a cell in pixels, so that the map fits if it can.
-function sizeCells(head) {
-    const set = size => element('maps').style.setProperty('--cell', `${size}px`), table = element('map').firstChild;
-    set(0);
+function sizeCells() {
+    const head = selectedHead(), table = element('map').firstChild;
+    if (!head || !table) return () => {};
     const scale = textScale(), free = element('map').clientWidth - table.querySelector('tbody th').offsetWidth - 8;
     const height = Math.max(LOWEST_MAP, innerHeight - (state.isPresenting ? AROUND_PRESENTED : AROUND_MAP * scale));
-    set(Math.max(SMALLEST_CELL, Math.min(LARGEST_CELL * scale, Math.floor(free / head.columns), Math.floor(height / head.rows))));
+    const size = Math.max(SMALLEST_CELL, Math.min(LARGEST_CELL * scale, Math.floor(free / head.columns), Math.floor(height / head.rows)));
+    return () => element('maps').style.setProperty('--cell', `${size}px`);
 }
 
 // A map as a table with its words; cellOf(row, column) makes a cell.
@@ -195,7 +196,7 @@ function showMap() {
     fillCells(head);
     nameCells();
     element('map').replaceChildren(table);
-    sizeCells(head);
+    whenDrawn(sizeCells);
     table.addEventListener('pointerover', lightCell);
     table.addEventListener('focusin', lightCell);
     table.addEventListener('click', showRow);
@@ -223,9 +224,13 @@ function showBeside() {
 }
 
 element('map').addEventListener('pointerleave', unlight);
-new ResizeObserver(() => {
-    if (selectedHead() && element('map').firstChild) sizeCells(selectedHead());
+
+let mapWidth = null; // the room for the map
+new ResizeObserver(([{ contentRect: { width } }]) => {
+    if (width !== mapWidth) whenDrawn(sizeCells);
+    mapWidth = width;
 }).observe(element('map'));
+addEventListener('resize', () => whenDrawn(sizeCells));
 
 function lightMap() {
     const head = selectedHead();

@@ -5,6 +5,7 @@
 let askedView = null; // as a text
 let worker = null, sequence = 0, answered = 0, waiting = null;
 let underWay = true; // until the engine is ready
+let dimming = null; // the timer that dims what is out of date, so that an answer that comes soon costs the browser no change of styles
 const engineData = element('engine-data').textContent; // also for the worker of the training
 
 const POLICY = 'the server that sends it forbids its workers: its Content-Security-Policy must allow “worker-src blob:”; or save the page, and open the file';
@@ -33,6 +34,7 @@ function ask() {
     askedView = JSON.stringify(view);
     waiting = { ...view, walk: wantedWalk(), rest: state.askedWord, sequence: ++sequence };
     document.body.classList.add('waiting');
+    dimming ??= setTimeout(() => document.body.classList.add('dimmed'), LATER);
     sendNext();
 }
 
@@ -49,7 +51,9 @@ function receive(answer) {
     underWay = false;
     if (answer.sequence === sequence) {
         answered = sequence;
-        document.body.classList.toggle('waiting', Boolean(answer.error));
+        clearTimeout(dimming);
+        dimming = null;
+        for (const name of ['waiting', 'dimmed']) document.body.classList.toggle(name, Boolean(answer.error));
         showMessage(answer.error ?? '');
         if (answer.view) showView({ ...readView(answer.view), beside: answer.view.beside && readView(answer.view.beside) });
         if (answer.walk) change({ walk: readWalk(answer.walk) });

@@ -264,6 +264,7 @@ const LAST_WORDS = 12; // before a step, which are named
 // The most probable words of a step, as bars; also the word that stands there, if it is none of these.
 function showNextWords() {
     const { view, step } = state, box = element('next-words');
+    if (step === null) return; // a view follows
     const count = view.next_words.length / view.target_outputs.length;
     const rows = [], chosen = view.target_outputs[step];
     for (let i = step * count; i < (step + 1) * count; i++) {
@@ -291,7 +292,7 @@ onChange('view hover cell step', lightWords);
 const WEAKEST_LINE = 0.05;
 
 let lines = []; // [{line, row, column, weight}] of the selected head
-let points = null; // anchors of both sides, until words or their places change: to measure them takes the browser a layout
+let points = null; // {source, target, width, height}: anchors of both sides, and the size of the pair, until words or their places change
 
 // Where lines may touch each word of one side, from the corner of the pair.
 function anchors(side) {
@@ -314,11 +315,16 @@ function pathOf(head, query, key) {
     return arc(query, key, head.kind === 'encoder');
 }
 
-function showLines() {
+function measureWords() {
+    const { width, height } = element('pair').getBoundingClientRect();
+    points ??= { source: anchors('source'), target: anchors('target'), width, height };
+    return drawLines;
+}
+
+function drawLines() {
     const head = selectedHead();
     lines = [];
     if (head) {
-        points ??= { source: anchors('source'), target: anchors('target') };
         head.weights.forEach((weight, i) => {
             if (weight < WEAKEST_LINE) return;
             const row = Math.floor(i / head.columns), column = i % head.columns;
@@ -343,13 +349,13 @@ function lightLines() {
     }
 }
 
-onChange('view head', showLines);
+onChange('view head', () => whenDrawn(measureWords));
 onChange('hover cell', lightLines);
 
-// Words have changed, or the room for them.
-function moveLines() {
+// Words have moved with the room for them.
+new ResizeObserver(() => {
+    const { width, height } = element('pair').getBoundingClientRect();
+    if (!points || (points.width === width && points.height === height)) return;
     points = null;
-    if (state.view) showLines();
-}
-
-new ResizeObserver(moveLines).observe(element('pair'));
+    whenDrawn(measureWords);
+}).observe(element('pair'));

@@ -54,7 +54,26 @@ function onChange(fields, draw) {
 function change(fields) {
     const changed = new Set(Object.keys(fields).filter(name => state[name] !== fields[name]));
     Object.assign(state, fields);
-    for (const { fields: drawn, draw } of drawers) if (drawn.some(name => changed.has(name))) draw(changed);
+    changes++;
+    try {
+        for (const { fields: drawn, draw } of drawers) if (drawn.some(name => changed.has(name))) draw(changed);
+    } finally {
+        changes--;
+    }
+    if (changes) return;
+    const draws = [...measures].map(measure => measure());
+    measures.clear();
+    for (const draw of draws) draw();
+}
+
+let changes = 0; // under way: one inside another
+const measures = new Set();
+
+// Calls measure() when all that a change draws is drawn, and then the function that it returns, which draws with what was measured: the
+// browser needs one layout for all that is measured.
+function whenDrawn(measure) {
+    if (changes) measures.add(measure);
+    else measure()();
 }
 
 // Changes the state as a step to which the back button returns. Asks the engine for the view, unless it stays the same.
