@@ -562,6 +562,11 @@ PageTest(page_steps, lesson_keeps_its_question_while_a_word_is_hidden)
     EXPECT_TEXT("lesson-question", question);
     choose("lesson-sentence", "b c");
     wait_until("isSettled() && state.source === 'b c' && !state.silentWords");
+    click("silence-encoder-1-1");
+    wait_until("isSettled() && state.silent === 'encoder-1-1'");
+    choose("source", "c a b"); /* the page's own field */
+    wait_until("isSettled() && state.source === 'c a b'");
+    EXPECT_VALUE("state.silent", "");
 }
 
 /* A link opens a step in a language; what does not exist is the last step. */

@@ -261,11 +261,15 @@ function makeChoice(textContent, i, asked, texts) {
     return button;
 }
 
+// Whether the view has moved away from the question, which then stays that of the view before.
+function isMoved() {
+    return isTried || (shownStep && state.silent + state.silentWords);
+}
+
 function showStep() {
     const texts = textsOf(state.lesson), { spot, ask: askModel } = LESSON[state.lesson - 1], parts = spot(), isNew = !shownStep, unknown = unknownWords();
     light(parts);
-    const isMoved = isTried || (shownStep && state.silent + state.silentWords); // the question stays that of the view before
-    const asked = isMoved ? null : askModel(texts);
+    const asked = isMoved() ? null : askModel(texts);
     if (!asked) return;
     if (unknown.length) Object.assign(asked, { unknown: unknown.join(', '), known: knownWords().length, choices: [texts.known], at: undefined });
     const choices = (asked.choices ?? texts.choices).map(text => fill(text, asked)), question = fill(asked.unknown ? texts.unknown : texts.question, asked);
@@ -294,10 +298,9 @@ function showStep() {
 
 if (Object.keys(lessons).length) {
     element('lesson-start').hidden = false;
-    element('lesson-sentence').addEventListener('input', () => {
-        const { value: source } = element('lesson-sentence');
-        if (isTried || state.silent + state.silentWords) beginStep({ source });
-        else goToSentence(source);
+    element('lesson-sentence').addEventListener('input', () => goToSentence(element('lesson-sentence').value));
+    always('source', () => { // a new sentence, here or in the page, has a question of its own
+        if (state.lesson && state.lesson === begunStep && isMoved()) beginStep({ source: state.source });
     });
     element('lesson-start').textContent = fill(lessons[state.language].start, { count: LESSON.length });
     element('lesson-language').append(...Object.entries(lessons).map(([value, { language }]) => make('option', { value, textContent: language })));
