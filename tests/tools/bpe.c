@@ -61,15 +61,15 @@ Test(bpe, training_resumes_with_the_merges_of_the_run)
     expect_equal_bits("c.yaml " LEVELS MERGES, "", 6);
     run_ok("cat one/source.codes one/target.codes >codes && cat stopped/source.codes stopped/target.codes | "
            "cmp - codes");
-    cr_expect(refused(run("qkv train c.yaml --resume -s training.model_dir=one " LEVELS
-                          "-s data.src.num_merges=1 -s data.trg.num_merges=3"),
-                      "qkv: one/last.safetensors: was trained with data.src.num_merges 2, but the config has "
-                      "1: put it back, or train a new run, which --from can start with these parameters"));
-    run_ok("sed -i 's/^\\(.\\) /z /' three/target.codes");
-    cr_expect(fails(run("echo ab | qkv translate three"), 2,
-                    ": was trained with other target merges: their checksum was "));
-    cr_expect(refused(run("rm three/target.codes && echo ab | qkv translate three"),
-                      "qkv: three/target.codes: cannot be read: No such file or directory"));
+    static const char *const cases[][2] = {
+        {"qkv train c.yaml --resume -s training.model_dir=one " LEVELS MERGES "-s data.src.num_merges=1",
+         "one/last.safetensors: was trained with data.src.num_merges 2, but the config has 1: put it back"},
+        {"sed -i 's/^\\(.\\) /z /' three/target.codes && echo ab | qkv translate three",
+         ": was trained with other target merges: their checksum was "},
+        {"rm three/target.codes && echo ab | qkv translate three",
+         "qkv: three/target.codes: cannot be read: No such file or directory\n"},
+    };
+    EXPECT_FAILURES("", cases);
     /* A run of another level that replaces it keeps no merges. */
     run_ok("qkv train c.yaml -q --overwrite -s training.model_dir=three && ! ls three/source.codes 2>&1");
 }
@@ -125,9 +125,7 @@ Test(bpe, refuses_merges_that_cannot_be)
     };
     enter_task("refused");
     write_text(".", "bad.codes", "#version: 0.1\n");
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        cr_expect(fails(run("qkv train c.yaml " LEVELS "%s <train.tsv", cases[i][0]), 2, cases[i][1]), "%s",
-                  cases[i][0]);
+    EXPECT_FAILURES("<train.tsv qkv train c.yaml " LEVELS, cases);
     cr_expect_str_empty(run("ls run").output);
 }
 

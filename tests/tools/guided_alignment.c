@@ -136,9 +136,7 @@ Test(guided_alignment, what_cannot_be_is_refused)
     };
     enter_links("wrong");
     run_ok("sed '2s/^/0-50 /' train.align > far && qkv prepare c.yaml -o c.prepared");
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        cr_expect(fails(run("qkv train c.yaml -q " GUIDED " %s", wrong[i][0]), 2, wrong[i][1]), "%s",
-                  wrong[i][0]);
+    EXPECT_FAILURES("qkv train c.yaml -q " GUIDED, wrong);
     struct outcome outcome =
         run("sed 's/num_heads: 2, //; s/ff_size: 32, //; s/{num_layers/{type: recurrent, num_layers/; "
             "s/attention: {dropout: 0}, //' c.yaml > r.yaml && qkv train r.yaml -q " GUIDED);
