@@ -210,7 +210,7 @@ void browser_close(void)
 void resize_to(int width, int height)
 {
     set_size(width, height);
-    wait_until("innerWidth === %d && innerHeight === %d", width, height);
+    wait_until("innerWidth === %d && innerHeight === %d && isSettled()", width, height);
 }
 
 void resize(int width)
@@ -259,10 +259,17 @@ double number_of(const char *expression, ...)
     return atof(evaluate(text));
 }
 
+/* Waits until the page shows the answer to what it was asked for last. */
+static void settle(void)
+{
+    wait_until("isSettled()");
+}
+
 void run_script(const char *script, ...)
 {
     FORMAT_INTO(text, script);
     evaluate(format("void (%s)", text));
+    settle();
 }
 
 char *text_of(const char *name)
@@ -313,6 +320,7 @@ void click(const char *name, ...)
     mouse(text, "mouseMoved", "");
     mouse(text, "mousePressed", button);
     mouse(text, "mouseReleased", button);
+    settle();
 }
 
 void choose(const char *id, const char *value)
@@ -325,6 +333,7 @@ void choose(const char *id, const char *value)
 void type_text(const char *text)
 {
     command("Input.insertText", format("\"text\":%s", quoted(text)));
+    settle();
 }
 
 void compose(const char *text)
@@ -360,4 +369,5 @@ void press(const char *names)
     char *rest = NULL;
     for (char *name = strtok_r(format("%s", names), " ", &rest); name; name = strtok_r(NULL, " ", &rest))
         press_key(name);
+    settle();
 }

@@ -2,7 +2,8 @@
  * pointer and the keyboard do are real events of the browser. A test has one browser, and in it one page. Every function fails
  * the test if the browser does not answer. In expressions, at(NAME) is the element with this data-test attribute,
  * first(SELECTOR) an element and count(SELECTOR) how many there are, stepOf(NAME) a step of the walk, and focused() the name of
- * the element with the focus: data-test, or else its id. What ends with `...` is formatted like printf. */
+ * the element with the focus: data-test, or else its id. What ends with `...` is formatted like printf. Scripts, clicks, keys
+ * and choices end when the page shows the answer to what they asked for (isSettled). */
 #pragma once
 
 #include "support.h"
@@ -44,7 +45,7 @@ char *value_of(const char *expression, ...) FORMATTED;
 double number_of(const char *expression, ...) FORMATTED;
 char *text_of(const char *name);
 
-/* Evaluates an expression for what it does, and does not wait for promises. */
+/* Evaluates an expression for what it does, without its promises. */
 void run_script(const char *script, ...) FORMATTED;
 
 /* Whether an expression has a value; prints both if not. */

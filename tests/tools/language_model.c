@@ -448,7 +448,6 @@ PageTest(language_model, page_writes_what_complete_writes)
     expect_completion("--max-length 24");
     EXPECT_VALUE("state.view.target_outputs.at(-1)", "</s>");
     choose("source", "");
-    wait_until("isSettled() && !state.source");
     cr_expect_str_eq(format("%s\n", text_of("target")),
                      run_ok("qkv complete run --max-length 24 </dev/null"));
 }
@@ -464,7 +463,6 @@ PageTest(language_model, page_shows_where_each_token_looks)
                            i % 15 > i / 15 ? -1 : json_cell(rows, i / 15, i % 15), 1e-5, "%d", i);
     expect_forced();
     choose("length", "30");
-    wait_until("isSettled()");
     EXPECT_VALUE("`${state.view.before} ${state.view.given} ${state.view.target_outputs.length}`", "24 0 13");
     EXPECT_TEXT("own-score", "of this text, the model reads what follows word 24");
     EXPECT_VALUE("at('silence-word-0').previousSibling.dataset.name", "25");
@@ -478,7 +476,6 @@ PageTest(language_model, page_silences_tokens_and_heads)
     char *before = text_of("target");
     run_script("at('target-word-4').focus()");
     press("s");
-    wait_until("isSettled() && state.silentWords === '5'");
     EXPECT_TEXT("silent-words", "silent: “c”. Nothing attends to a silent word.");
     EXPECT_VALUE("state.view.heads.every(({ weights, columns }) => weights.every((weight, i) => "
                  "isHidden(weight) === (i % columns > Math.floor(i / columns) || i % columns === 5)))",

@@ -16,7 +16,6 @@ static void slide(const char *key)
 {
     run_script("at('learning').focus()");
     press(key);
-    wait_until("isSettled()");
 }
 
 /* The translation and every weight are those of a checkpoint on the command line. */
@@ -30,7 +29,6 @@ static void expect_checkpoint(const char *checkpoint, double tolerance)
             "qkv attention run 'a b c' --target 'A B C' --checkpoint %s --kind all --format json 2>/dev/null",
             checkpoint);
     run_script("(change({own: 'A B C'}), ask())");
-    wait_until("isSettled()");
     int compared = 0;
     double greatest = 0;
     cJSON_ArrayForEach(map, json_at(report, "maps"))
@@ -46,7 +44,6 @@ static void expect_checkpoint(const char *checkpoint, double tolerance)
     cr_expect_geq(compared, 3);
     cr_expect_lt(greatest, tolerance, "%s differs by %g", checkpoint, greatest);
     run_script("(change({own: null}), ask())");
-    wait_until("isSettled()");
 }
 
 /* What training logged at an update: the cross entropy, without label smoothing. */
@@ -156,7 +153,6 @@ PageTest(page_learning, holds_the_learned_translation_and_moves_nothing)
     EXPECT_VALUE("['map', 'other'].map(name => at(name).dataset.moment).join()",
                  "random, update 0,learned, update 20");
     click("hold");
-    wait_until("isSettled() && !state.isHeld");
     cr_expect_str_eq(format("%s\n", text_of("target")),
                      run_ok("echo a b c | qkv translate run -q --checkpoint snapshot-0"));
     EXPECT_TEXT("itself", "");
@@ -240,7 +236,6 @@ PageTest(page_learning, shows_what_silencing_each_head_changes)
     run_script("first('.silenced').classList.remove('silenced')");
     EXPECT_VALUE(columns, with_silence);
     run_script("(toggleSilence('silent', 'cross-1-2'), toggleSilence('silent', 'encoder-1-1'))");
-    wait_until("isSettled()");
     EXPECT_VALUE("count('#effects .silenced')", "1");
     EXPECT_VALUE("count('.silenced[data-test=effect-encoder-1-1]')", "1");
     run_script("(first('[data-test=effect-decoder-1-2] button').click())");
@@ -294,7 +289,6 @@ PageTest(page_learning, shows_alignment_errors_at_every_moment)
     static const char *const checkpoints[] = {"snapshot-0", "snapshot-3", "snapshot-14", "last"};
     for (int i = 0; i < 4; i++) {
         run_script("(goToMoment(%d))", i);
-        wait_until("isSettled()");
         expect_errors(checkpoints[i]);
         /* The page's random weights have float32, their snapshot has half precision. */
         expect_loss(checkpoints[i], i ? 1e-5 : 2e-3);

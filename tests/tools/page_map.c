@@ -93,12 +93,6 @@ static void open_pieces(const char *fragment)
     browser_open_run("", PIECES, fragment);
 }
 
-static void switch_words(void)
-{
-    click("words");
-    wait_until("isSettled()");
-}
-
 /* Expects the maps of the page to be those that a command prints, and their rows and columns to have its names. */
 static void expect_maps(const char *options)
 {
@@ -126,7 +120,7 @@ PageTest(page_map, words_are_those_of_attention)
     cr_expect(shows(value_of("state.view.target_outputs.join(' ')"), "@@ "));
     expect_maps("");
     const char *const end_of_line = "String(points.source[0].x)", *token_end = value_of("%s", end_of_line);
-    switch_words();
+    click("words");
     expect_maps("--words");
     cr_expect_str_neq(value_of("%s", end_of_line), token_end, "lines end in the middle of words");
     /* Every row still sums to 1, and the large map, its picture and its sentences are those of words. */
@@ -134,7 +128,6 @@ PageTest(page_map, words_are_those_of_attention)
                 "Math.abs(weights.slice(i, i + columns).reduce((sum, weight) => sum + Math.max(0, weight), "
                 "0) - 1) < 1e-5))");
     click("head-decoder-1-1");
-    wait_until("isSettled()");
     EXPECT_VALUE("[...document.querySelectorAll('#map tbody th')].map(name => name.textContent).join(' ')",
                  value_of("wanted.target_input.join(' ')"));
     EXPECT_VALUE("new DOMParser().parseFromString(svgOfHead(selectedHead()).svg, "
@@ -142,7 +135,7 @@ PageTest(page_map, words_are_those_of_attention)
                  value_of("selectedHead().rows ** 2"));
     /* The sentence pair still shows the tokens, which the model chooses. */
     cr_expect(shows(text_of("source-word-0"), "@@"));
-    switch_words();
+    click("words");
     expect_maps("");
 }
 
@@ -179,11 +172,11 @@ PageTest(page_map, words_are_kept_in_the_address)
     open_pieces("words=1");
     EXPECT_TRUE("element('words').checked");
     expect_maps("--words");
-    switch_words();
+    click("words");
     cr_expect(lacks(value_of("location.hash"), "words"));
-    switch_words();
+    click("words");
     cr_expect(shows(value_of("location.hash"), "words=1"));
-    switch_words();
+    click("words");
     run_script("history.back()");
     wait_until("state.words && element('words').checked");
     expect_maps("--words");
@@ -193,7 +186,6 @@ PageTest(page_map, words_are_kept_in_the_address)
                                   "th').classList.contains('silent-word')].join()";
     EXPECT_VALUE(is_masked, "false,false");
     run_script("setSilent('silentWords', tokensOf({ side: 'source', index: 0 }).map(index => index + 1))");
-    wait_until("isSettled() && state.silentWords !== '1'");
     EXPECT_VALUE(is_masked, "true,true");
     /* Where every token is a word, there is nothing to merge. */
     enter(tiny_task("whole"));
