@@ -16,59 +16,50 @@ static const struct qkv_attention_map maps[] = {
 };
 static const struct qkv_attention_report report = REPORT_OF(source, input, output, maps, );
 
-static struct qkv_arena arena;
+static struct qkv_arena arena; /* until the test ends */
+static struct qkv_attention_report selected;
 
-static void release(void)
+static enum qkv_status try_select(unsigned kinds, int layer, int head)
 {
-    qkv_arena_release(&arena);
+    return qkv_attention_select(&report, kinds, layer, head, &arena, &selected, &error);
 }
-
-TestSuite(attention_map, .fini = release);
 
 static struct qkv_attention_report select_maps(unsigned kinds, int layer, int head)
 {
-    struct qkv_attention_report selected;
-    expect_done(qkv_attention_select(&report, kinds, layer, head, &arena, &selected, &error));
+    expect_done(try_select(kinds, layer, head));
     return selected;
 }
 
-static const char *refusal(unsigned kinds, int layer, int head)
+/* Expects the names of the maps that are selected, joined by spaces. */
+static void expect_selected(unsigned kinds, int layer, int head, const char *names)
 {
-    struct qkv_attention_report selected;
-    cr_assert_eq(qkv_attention_select(&report, kinds, layer, head, &arena, &selected, &error), QKV_INVALID);
-    return error.message;
-}
-
-/* The names of the selected maps, joined by spaces. */
-static const char *names(struct qkv_attention_report selected)
-{
-    static char all[512];
-    all[0] = 0;
+    const char *all = "";
+    select_maps(kinds, layer, head);
     for (int64_t i = 0; i < selected.map_count; i++) {
-        if (i) strcat(all, " ");
-        qkv_attention_map_name(&selected.maps[i], all + strlen(all), 64);
+        char name[64];
+        qkv_attention_map_name(&selected.maps[i], name, sizeof name);
+        all = format("%s%s%s", all, i ? " " : "", name);
     }
-    return all;
+    cr_expect_str_eq(all, names);
 }
 
 Test(attention_map, selects_by_kind_layer_and_head)
 {
     const unsigned cross = 1u << QKV_ATTENTION_CROSS;
     const int each = QKV_ATTENTION_EACH, mean = QKV_ATTENTION_MEAN;
-    cr_assert_str_eq(names(select_maps(0, each, each)),
-                     "decoder.1.1 cross.1.1 cross.1.2 cross.2.1 cross.2.2");
-    cr_assert_str_eq(names(select_maps(cross, 2, each)), "cross.2.1 cross.2.2");
-    cr_assert_str_eq(names(select_maps(cross, each, 2)), "cross.1.2 cross.2.2");
-    cr_assert_str_eq(names(select_maps(cross, each, mean)), "cross.1.mean cross.2.mean");
-    cr_assert_str_eq(names(select_maps(cross, mean, each)), "cross.mean.1 cross.mean.2");
-    cr_assert_str_eq(names(select_maps(0, mean, mean)), "decoder.1.1 cross.mean.mean");
+    expect_selected(0, each, each, "decoder.1.1 cross.1.1 cross.1.2 cross.2.1 cross.2.2");
+    expect_selected(cross, 2, each, "cross.2.1 cross.2.2");
+    expect_selected(cross, each, 2, "cross.1.2 cross.2.2");
+    expect_selected(cross, each, mean, "cross.1.mean cross.2.mean");
+    expect_selected(cross, mean, each, "cross.mean.1 cross.mean.2");
+    expect_selected(0, mean, mean, "decoder.1.1 cross.mean.mean");
     cr_assert_eq(select_maps(cross, 2, 1).maps[0].weights, weights[2], "a single map is not copied");
 }
 
 Test(attention_map, averages_heads_and_layers)
 {
     const double heads[] = {0.3, 0.35, 0.35, 0.275, 0.275, 0.45};
-    struct qkv_attention_report selected = select_maps(1u << QKV_ATTENTION_CROSS, 2, QKV_ATTENTION_MEAN);
+    select_maps(1u << QKV_ATTENTION_CROSS, 2, QKV_ATTENTION_MEAN);
     for (int i = 0; i < 6; i++) cr_assert(fabs(selected.maps[0].weights[i] - heads[i]) < 1e-15);
     struct qkv_attention_report all = select_maps(1u << QKV_ATTENTION_CROSS, 0, 0);
     cr_assert(fabs(all.maps[0].weights[0] - 0.4) < 1e-15);
@@ -87,7 +78,7 @@ Test(attention_map, averages_single_heads_only)
     static const struct qkv_attention_map mixed[] = {{QKV_ATTENTION_CROSS, 1, 1, 1, 2, rows[0]},
                                                      {QKV_ATTENTION_CROSS, 1, 2, 1, 2, rows[1]},
                                                      {QKV_ATTENTION_CROSS, 1, 0, 1, 2, rows[2]}};
-    struct qkv_attention_report with_mean = report, selected;
+    struct qkv_attention_report with_mean = report;
     with_mean.maps = mixed;
     with_mean.map_count = 3;
     cr_assert_eq(qkv_attention_select(&with_mean, 0, 1, QKV_ATTENTION_MEAN, &arena, &selected, NULL), QKV_OK);
@@ -97,9 +88,9 @@ Test(attention_map, averages_single_heads_only)
 Test(attention_map, names_existing_layers_and_heads_in_errors)
 {
     const unsigned cross = 1u << QKV_ATTENTION_CROSS;
-    cr_assert_str_eq(refusal(cross, 7, 1), "the cross attention has no layer 7: its layers are 1 to 2");
-    cr_assert_str_eq(refusal(cross, 1, 3), "the cross attention has no head 3: its heads are 1 to 2");
-    cr_assert_str_eq(refusal(1u << QKV_ATTENTION_ENCODER, 0, 0), "the model has no encoder attention");
+    expect_refusal(try_select(cross, 7, 1), "the cross attention has no layer 7: its layers are 1 to 2");
+    expect_refusal(try_select(cross, 1, 3), "the cross attention has no head 3: its heads are 1 to 2");
+    expect_refusal(try_select(1u << QKV_ATTENTION_ENCODER, 0, 0), "the model has no encoder attention");
 }
 
 Test(attention_map, finds_kinds_by_name)

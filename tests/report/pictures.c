@@ -27,56 +27,37 @@ static void expect_parts(const char *svg, const struct part *parts)
         cr_expect_eq(occurrences(svg, parts->text), parts->count, "%d times: %s", parts->count, parts->text);
 }
 
-Test(svg, holds_escaped_tokens_and_weights)
+/* Escaped tokens and weights; numbers in cells, dark on light and light on dark, but for zeros; the labels of two heads, of rows
+ * once, of columns below each panel; and the requested maximum of the colour bar, beyond which cells have the last colour. */
+Test(svg, has_each_text_as_often_as_it_should)
 {
-    static const struct part parts[] = {
-        {"<svg xmlns=\"http://www.w3.org/2000/svg\"", 1},
-        {">R&amp;D → 狗</text>", 1},
-        {">cross attention, layer 1, head 1 · tiny</text>", 1},
-        {">&lt;b&gt;</text>", 1},
-        {">R&amp;D</text>", 1},
-        {">&lt;/s&gt;</text>", 2},
-        {">狗</text>", 1},
-        {">target (output)</text>", 1},
-        {">source</text>", 1},
-        {">attention weight</text>", 1},
-        {">1.0</text>", 1},
-        {">0.2</text>", 1},
-        {"<title>", 6},
-        {" fill=\"#800026\"><title>&lt;/s&gt; → &lt;/s&gt;: 1.00</title></rect>", 1},
-        {"<b>", 0},
-        {"</svg>\n", 1},
-        {NULL},
+    static const struct {
+        const struct qkv_attention_report *report;
+        struct qkv_format_options options;
+        struct part parts[17];
+    } rows[] = {
+        {&report,
+         {0},
+         LIST({"<svg xmlns=\"http://www.w3.org/2000/svg\"", 1}, {">R&amp;D → 狗</text>", 1},
+              {">cross attention, layer 1, head 1 · tiny</text>", 1}, {">&lt;b&gt;</text>", 1},
+              {">R&amp;D</text>", 1}, {">&lt;/s&gt;</text>", 2}, {">狗</text>", 1},
+              {">target (output)</text>", 1}, {">source</text>", 1}, {">attention weight</text>", 1},
+              {">1.0</text>", 1}, {">0.2</text>", 1}, {"<title>", 6},
+              {" fill=\"#800026\"><title>&lt;/s&gt; → &lt;/s&gt;: 1.00</title></rect>", 1}, {"<b>", 0},
+              {"</svg>\n", 1})},
+        {&report, LIST(.annotate = true, .colormap = "gray"),
+         LIST({"fill=\"#000000\" text-anchor=\"middle\">0.75</text>", 1},
+              {"fill=\"#ffffff\" text-anchor=\"middle\">0.25</text>", 1}, {">0.00</text>", 0})},
+        {&both,
+         {0},
+         LIST({">layer 1, head 1</text>", 1}, {">layer 1, head 2</text>", 1}, {">狗</text>", 1},
+              {">&lt;b&gt;</text>", 2}, {">attention weight</text>", 1}, {"<title>", 12})},
+        {&report,
+         {.maximum = 0.25},
+         LIST({" fill=\"#800026\"><title>", 3}, {">0.25</text>", 1}, {">0.05</text>", 1})},
     };
-    expect_parts(rendered(&report, "svg", NULL, NULL), parts);
-}
-
-/* Dark on light and light on dark; zeros are not printed. */
-Test(svg, annotates_cells_on_request)
-{
-    static const struct part parts[] = {
-        {"fill=\"#000000\" text-anchor=\"middle\">0.75</text>", 1},
-        {"fill=\"#ffffff\" text-anchor=\"middle\">0.25</text>", 1},
-        {">0.00</text>", 0},
-        {NULL},
-    };
-    const struct qkv_format_options options = {.annotate = true, .colormap = "gray"};
-    expect_parts(rendered(&report, "svg", &options, NULL), parts);
-}
-
-/* Labels of rows once a line, of columns below each panel. */
-Test(svg, draws_labels_once_for_the_heads_of_a_layer)
-{
-    static const struct part parts[] = {
-        {">layer 1, head 1</text>", 1},
-        {">layer 1, head 2</text>", 1},
-        {">狗</text>", 1},
-        {">&lt;b&gt;</text>", 2},
-        {">attention weight</text>", 1},
-        {"<title>", 12},
-        {NULL},
-    };
-    expect_parts(rendered(&both, "svg", NULL, NULL), parts);
+    for (size_t i = 0; i < LENGTH_OF(rows); i++)
+        expect_parts(rendered(rows[i].report, "svg", &rows[i].options, NULL), rows[i].parts);
 }
 
 /* A report of decoder maps: `heads` heads of `layers` layers over `words` words. */
@@ -187,13 +168,6 @@ Test(svg, stays_small_with_many_heads_and_words)
     cr_expect_eq(occurrences(svg, format("stroke=\"#%06x\"", (unsigned)half)), 48, "one path for each panel");
     cr_expect_eq(occurrences(svg, "h26\"/>\n"), 96,
                  "two cells of 13 in the second row: the ground, the colour");
-}
-
-Test(svg, uses_the_requested_maximum_of_the_colour_bar)
-{
-    char *svg = rendered(&report, "svg", &(struct qkv_format_options){.maximum = 0.25}, NULL);
-    cr_assert_eq(occurrences(svg, " fill=\"#800026\"><title>"), 3, "0.25, 0.75 and 1 get the last colour");
-    cr_assert(strstr(svg, ">0.25</text>") && strstr(svg, ">0.05</text>"));
 }
 
 static uint32_t pixel(cairo_surface_t *surface, int x, int y)

@@ -8,7 +8,7 @@
 #include "report/aligner.h"
 #include "report/collect.h"
 
-enum { WIDTH = 8, NONE = -1 };
+enum { WIDTH = 8 };
 
 /* What the network records besides its weights: numbers do not matter. */
 #define OF_ATTENTION(kind) LIST(.attention = kind, .layer = 1, .heads = 1)
@@ -32,10 +32,10 @@ static const struct recorded {
 enum { PART_COUNT = sizeof PARTS / sizeof PARTS[0], FIRST_VALUE = 4, POSITIONS = 6 };
 
 /* What the network does wrong. */
-static struct {
-    int left_out, other_shape; /* of PARTS */
-    bool swaps_kinds;          /* records cross attention as that of the decoder, and the other way round */
-    bool leaves_out_weights;   /* of the decoder */
+static struct mistake {
+    const struct recorded *left_out, *other_shape;
+    bool swaps_kinds;        /* records cross attention as that of the decoder, and the other way round */
+    bool leaves_out_weights; /* of the decoder */
     bool gives_no_attention, gives_no_inputs;
     bool gives_single_head; /* without attentional, as its cross attention */
 } mistake;
@@ -63,12 +63,11 @@ static struct qkv_tensor *forward(const struct qkv_model *model, struct qkv_grap
                 part->attention == QKV_ATTENTION_CROSS ? QKV_ATTENTION_DECODER : QKV_ATTENTION_CROSS;
         qkv_trace_record(trace, graph, &owner, QKV_PART_WEIGHTS, part->node);
     }
-    for (int i = 0; i < PART_COUNT; i++) {
-        int64_t rows = PARTS[i].of_source ? batch->source_tokens : batch->target_tokens;
-        if (i == mistake.left_out) continue;
-        const struct qkv_shape shape =
-            i == mistake.other_shape ? QKV_SHAPE(2 * rows, WIDTH) : QKV_SHAPE(rows, WIDTH);
-        qkv_trace_record(trace, graph, &PARTS[i].owner, PARTS[i].role, qkv_constant(graph, shape));
+    for (const struct recorded *part = PARTS; part < PARTS + PART_COUNT; part++) {
+        int64_t rows = part->of_source ? batch->source_tokens : batch->target_tokens;
+        if (part == mistake.left_out) continue;
+        if (part == mistake.other_shape) rows *= 2;
+        qkv_trace_record(trace, graph, &part->owner, part->role, qkv_constant(graph, QKV_SHAPE(rows, WIDTH)));
     }
     return result;
 }
@@ -91,16 +90,9 @@ static struct qkv_model *model;
 static struct qkv_attention_collector *collector;
 static struct qkv_arena arena;
 
-static void make_no_mistake(void)
-{
-    memset(&mistake, 0, sizeof mistake);
-    mistake.left_out = mistake.other_shape = NONE;
-}
-
 static void setup(void)
 {
     static struct qkv_network_interface network;
-    make_no_mistake();
     network = own_network("recorded");
     network.declare = declare;
     network.forward = forward;
@@ -113,19 +105,7 @@ static void setup(void)
     collector = qkv_attention_collector_new(model, &error);
 }
 
-static void teardown(void)
-{
-    qkv_attention_collector_free(collector);
-    qkv_model_free(model);
-    qkv_arena_release(&arena);
-}
-
-TestSuite(recorded, .init = setup, .fini = teardown);
-
-static void refused_with(enum qkv_status status, const char *part)
-{
-    expect_refusal_with(status, part);
-}
+TestSuite(recorded, .init = setup);
 
 static const int32_t IDS[] = {4, 5, 6};
 static const char *const WORDS[] = {"a", "b", "c"};
@@ -144,33 +124,30 @@ static enum qkv_status collect(void)
     return qkv_attention_collect(collector, 1, &PAIR, 0, &report, &error);
 }
 
-Test(recorded, explanations_name_the_part_that_is_missing)
+/* With this mistake, a call is refused with this part of a message; NULL: it succeeds. */
+static void expect_with(struct mistake made, enum qkv_status (*call)(void), const char *part)
+{
+    mistake = made;
+    if (part)
+        expect_refusal_with(call(), part);
+    else
+        expect_done(call());
+}
+
+Test(recorded, explanations_name_what_is_missing)
 {
     expect_done(explain());
     for (int i = 0; i < PART_COUNT; i++) {
-        make_no_mistake();
-        mistake.left_out = i;
-        if (i < FIRST_VALUE)
-            refused_with(explain(), format("does not record %s", PARTS[i].name));
-        else
-            expect_done(explain());
-        make_no_mistake();
-        mistake.other_shape = i;
-        if (i < FIRST_VALUE || i == POSITIONS)
-            refused_with(explain(), PARTS[i].name);
-        else
-            expect_done(explain());
+        const char *name = PARTS[i].name, *missing = format("does not record %s", name);
+        bool is_needed = i < FIRST_VALUE;
+        expect_with((struct mistake){.left_out = &PARTS[i]}, explain, is_needed ? missing : NULL);
+        expect_with((struct mistake){.other_shape = &PARTS[i]}, explain,
+                    is_needed || i == POSITIONS ? name : NULL);
     }
-}
-
-Test(recorded, explanations_name_the_layer_that_is_missing)
-{
-    mistake.gives_no_inputs = true;
-    refused_with(explain(), "network recorded: its function inputs gives no embedding of the decoder");
-    make_no_mistake();
-    mistake.gives_single_head = true;
-    refused_with(explain(),
-                 "network recorded: its function attention gives no attentional layer of its single head");
+    expect_with((struct mistake){.gives_no_inputs = true}, explain,
+                "network recorded: its function inputs gives no embedding of the decoder");
+    expect_with((struct mistake){.gives_single_head = true}, explain,
+                "network recorded: its function attention gives no attentional layer of its single head");
 }
 
 Test(recorded, norms_name_what_is_missing)
@@ -178,17 +155,13 @@ Test(recorded, norms_name_what_is_missing)
     cr_assert_eq(qkv_attention_collector_measure_norms(collector, &error), QKV_OK);
     expect_done(collect());
     for (int i = FIRST_VALUE; i < POSITIONS; i++) {
-        make_no_mistake();
-        mistake.left_out = i;
-        refused_with(collect(), format("does not record %s", PARTS[i].name));
-        make_no_mistake();
-        mistake.other_shape = i;
-        refused_with(collect(), format("%s has shape", PARTS[i].name));
+        const char *name = PARTS[i].name;
+        expect_with((struct mistake){.left_out = &PARTS[i]}, collect, format("does not record %s", name));
+        expect_with((struct mistake){.other_shape = &PARTS[i]}, collect, format("%s has shape", name));
     }
-    make_no_mistake();
-    mistake.gives_no_attention = true;
+    mistake = (struct mistake){.gives_no_attention = true};
     cr_assert_eq(qkv_attention_collector_measure_norms(collector, &error), QKV_OK);
-    refused_with(collect(), "gives no layer with the head decoder.1.1");
+    expect_refusal_with(collect(), "gives no layer with the head decoder.1.1");
 }
 
 Test(recorded, a_single_head_without_a_layer_after_it_has_no_norms)
@@ -206,8 +179,8 @@ Test(recorded, a_single_head_without_a_layer_after_it_has_no_norms)
 
 Test(recorded, weights_of_other_tokens_make_no_map)
 {
-    mistake.swaps_kinds = true;
-    refused_with(collect(), "QKV_PART_WEIGHTS of layer 1 of decoder attention has shape [2, 4]");
+    expect_with((struct mistake){.swaps_kinds = true}, collect,
+                "QKV_PART_WEIGHTS of layer 1 of decoder attention has shape [2, 4]");
 }
 
 Test(recorded, parts_of_kinds_that_do_not_exist_are_refused)
@@ -253,8 +226,7 @@ static enum qkv_status measure(struct qkv_run *run, const struct qkv_corpus *cor
 {
     const struct qkv_heads_options options = {.no_translation = true, .testing = run->config.testing};
     struct qkv_measured_heads measured RELEASED(qkv_measured_heads_release) = {0};
-    enum qkv_status status = qkv_heads_measure(run, corpus, &options, &measured, &error);
-    return status;
+    return qkv_heads_measure(run, corpus, &options, &measured, &error);
 }
 
 static enum qkv_status align(const struct qkv_run *run)
@@ -284,13 +256,12 @@ Test(recorded, scenes_of_a_run_name_the_layer_that_is_missing)
 {
     struct qkv_corpus corpus RELEASED(qkv_corpus_release);
     struct qkv_run run RELEASED(qkv_run_release) = train_run(&corpus);
-    mistake.gives_no_inputs = true;
-    refused_with(explain_scene(&run, "random"), "its network recorded gives no embeddings");
-    make_no_mistake();
-    mistake.gives_no_attention = true;
+    mistake = (struct mistake){.gives_no_inputs = true};
+    expect_refusal_with(explain_scene(&run, "random"), "its network recorded gives no embeddings");
+    mistake = (struct mistake){.gives_no_attention = true};
     expect_done(explain_scene(&run, "random"));
-    refused_with(explain_scene(&run, "learned"),
-                 "its network recorded gives no multi-head decoder attention in layer 1");
+    expect_refusal_with(explain_scene(&run, "learned"),
+                        "its network recorded gives no multi-head decoder attention in layer 1");
 }
 
 Test(recorded, heads_and_aligners_of_a_run_name_what_is_missing)
@@ -299,14 +270,12 @@ Test(recorded, heads_and_aligners_of_a_run_name_what_is_missing)
     struct qkv_run run RELEASED(qkv_run_release) = train_run(&corpus);
     expect_done(measure(&run, &corpus));
     expect_done(align(&run));
-    mistake.left_out = FIRST_VALUE;
+    mistake.left_out = &PARTS[FIRST_VALUE];
     const char *part = "network recorded: its function forward does not record QKV_PART_VALUE of layer 1";
-    refused_with(measure(&run, &corpus), part);
-    refused_with(align(&run), part);
-    make_no_mistake();
-    mistake.leaves_out_weights = true;
-    refused_with(measure(&run, &corpus), "must record QKV_PART_WEIGHTS of the 2 heads");
-    make_no_mistake();
-    mistake.gives_single_head = true;
-    refused_with(measure(&run, &corpus), "(attentional)");
+    expect_refusal_with(measure(&run, &corpus), part);
+    expect_refusal_with(align(&run), part);
+    mistake = (struct mistake){.leaves_out_weights = true};
+    expect_refusal_with(measure(&run, &corpus), "must record QKV_PART_WEIGHTS of the 2 heads");
+    mistake = (struct mistake){.gives_single_head = true};
+    expect_refusal_with(measure(&run, &corpus), "(attentional)");
 }

@@ -23,6 +23,10 @@
     LIST(.first_head = 1, .heads = 1, .layer_heads = 1, .step_count = LENGTH_OF(of_steps),                   \
          .steps = of_steps, __VA_ARGS__)
 
+/* Expects the tokens of a report, joined by spaces. NULL: not looked at. */
+void expect_tokens(const struct qkv_attention_report *report, const char *source, const char *target_input,
+                   const char *target_output);
+
 /* Renders a report, or explanations, in a format. The bytes live until the test ends; `size` may be NULL. */
 char *rendered(const struct qkv_attention_report *report, const char *format,
                const struct qkv_format_options *options, size_t *size);
