@@ -17,14 +17,13 @@ static void expect_xor(const char *output)
 
 Test(consumer, is_built_by_cmake)
 {
-    const char *folder = installed("cmake");
-    run_ok("'%s' -S '%s/tests/install/consumer' -B '%s/build' -DCMAKE_PREFIX_PATH='%s/prefix' "
-           "-DCMAKE_C_COMPILER='%s' -DCMAKE_C_FLAGS='-Wall -Wextra -Werror %s' && '%s' --build '%s/build'",
-           QKV_CMAKE, QKV_SOURCE_DIR, folder, folder, QKV_COMPILER, QKV_INSTRUMENTATION, QKV_CMAKE, folder);
-    expect_xor(run_ok("%s '%s/build/xor'", QKV_EMULATOR, folder));
-    expect_xor(run_ok("%s '%s/build/xor_static'", QKV_EMULATOR, folder));
-    char *with_shared = run_ok("readelf -d '%s/build/xor'", folder),
-         *with_static = run_ok("readelf -d '%s/build/xor_static'", folder);
+    enter(installed("cmake"));
+    run_ok("'%s' -S '%s/tests/install/consumer' -B build -DCMAKE_PREFIX_PATH=$PWD/prefix "
+           "-DCMAKE_C_COMPILER='%s' -DCMAKE_C_FLAGS='-Wall -Wextra -Werror %s' && '%s' --build build",
+           QKV_CMAKE, QKV_SOURCE_DIR, QKV_COMPILER, QKV_INSTRUMENTATION, QKV_CMAKE);
+    expect_xor(run_ok("%s build/xor", QKV_EMULATOR));
+    expect_xor(run_ok("%s build/xor_static", QKV_EMULATOR));
+    char *with_shared = run_ok("readelf -d build/xor"), *with_static = run_ok("readelf -d build/xor_static");
     cr_expect(shows(with_shared, "[libqkv.so.0]"));
     cr_expect(lacks(with_static, "libqkv"));
     cr_expect(lacks(with_shared, "yaml"),
@@ -39,65 +38,55 @@ Test(consumer, finds_only_compatible_versions)
         bool fits;
     } versions[] = {{"0.1", true}, {"0.1.0 EXACT", true}, {"0.2", false}, {"1.0", false}, {"0.0", false}};
     for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++) {
-        char *list = format("cmake_minimum_required(VERSION 3.21)\nproject(version C)\n"
-                            "find_package(qkv %s REQUIRED)\n",
-                            versions[i].version);
-        const char *source = scratch("version_source");
-        write_text(source, "CMakeLists.txt", list);
-        struct outcome outcome =
-            run("'%s' -S '%s' -B '%s/build' -DCMAKE_PREFIX_PATH='%s/prefix' -DCMAKE_C_COMPILER='%s'",
-                QKV_CMAKE, source, source, folder, QKV_COMPILER);
+        enter(scratch("version_source"));
+        write_text(".", "CMakeLists.txt",
+                   format("cmake_minimum_required(VERSION 3.21)\nproject(version C)\n"
+                          "find_package(qkv %s REQUIRED)\n",
+                          versions[i].version));
+        struct outcome outcome = run("'%s' -B build -DCMAKE_PREFIX_PATH='%s/prefix' -DCMAKE_C_COMPILER='%s'",
+                                     QKV_CMAKE, folder, QKV_COMPILER);
         cr_expect_eq(outcome.exit_code == 0, versions[i].fits, "version %s: %s", versions[i].version,
                      outcome.error);
     }
 }
 
+#define PKG_CONFIG "PKG_CONFIG_PATH=$(dirname $(find prefix -name qkv.pc)) && export PKG_CONFIG_PATH && "
+
 /* Builds examples/xor.c with pkg-config, runs it, and lists the libraries that it needs. */
-static char *build_with_pkg_config(const char *folder, const char *package)
+static char *build_with_pkg_config(const char *package)
 {
-    return run_ok(
-        "PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") && export PKG_CONFIG_PATH && '%s' "
-        "-std=c11 -Wall -Wextra -Werror %s -o '%s/xor' '%s/examples/xor.c' $(pkg-config --cflags --libs %s) "
-        "&& LD_LIBRARY_PATH=$(pkg-config --variable=libdir qkv) %s '%s/xor' && readelf -d '%s/xor'",
-        folder, QKV_COMPILER, QKV_INSTRUMENTATION, folder, QKV_SOURCE_DIR, package, QKV_EMULATOR, folder,
-        folder);
+    return run_ok(PKG_CONFIG "'%s' -std=c11 -Wall -Wextra -Werror %s -o xor '%s/examples/xor.c' $(pkg-config "
+                             "--cflags --libs %s) && LD_LIBRARY_PATH=$(pkg-config --variable=libdir qkv) %s "
+                             "./xor && readelf -d xor",
+                  QKV_COMPILER, QKV_INSTRUMENTATION, QKV_SOURCE_DIR, package, QKV_EMULATOR);
 }
 
 Test(consumer, is_built_by_pkg_config)
 {
-    const char *folder = installed("pkg");
-    char *shared = build_with_pkg_config(folder, "qkv"), *alone = build_with_pkg_config(folder, "qkv-static");
+    enter(installed("pkg"));
+    char *shared = build_with_pkg_config("qkv"), *alone = build_with_pkg_config("qkv-static");
     expect_xor(shared);
     cr_expect(strstr(shared, "[libqkv.so.0]") && !strstr(shared, "yaml"), "%s", shared);
     expect_xor(alone);
     cr_expect(lacks(alone, "libqkv"));
-}
-
-/* A machine with run-time packages alone has no .pc files of the libraries that qkv uses. */
-Test(consumer, needs_no_other_package_of_pkg_config)
-{
-    const char *folder = installed("pkg_only");
-    for (int i = 0; i < 2; i++) {
-        const char *package = i ? "qkv-engine" : "qkv";
-        char *flags = run_ok("cd '%s/prefix' && PKG_CONFIG_LIBDIR=$(dirname $(find . -name qkv.pc)) "
-                             "pkg-config --cflags --libs %s | tr ' ' '\\n' | grep -v '^-[IL]' | tr -d '\\n'",
-                             folder, package);
-        cr_expect_str_eq(flags, format("-l%s", package));
-    }
-}
-
-/* Linking everything statically needs what each library needs in turn. Pango and Cairo are loaded when a picture is
- * drawn. */
-Test(consumer, gets_all_libraries_from_pkg_config)
-{
-    const char *folder = installed("pkg_all");
-    char *all = run_ok(
-        "PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") pkg-config --static --libs qkv",
-        folder);
-    const char *libraries[] = {"-lqkv", "-lyaml", "openblas", "-lutf8proc", "-lcjson", "-lz", "-lm"};
-    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++)
-        cr_expect(shows(all, libraries[i]), "%s lacks %s", all, libraries[i]);
+    /* A machine with run-time packages alone has no .pc files of the libraries that qkv uses. */
+    static const char *const packages[] = {"qkv", "qkv-engine"};
+    for (int i = 0; i < 2; i++)
+        cr_expect_str_eq(
+            run_ok("PKG_CONFIG_LIBDIR=$(dirname $(find prefix -name qkv.pc)) pkg-config --cflags "
+                   "--libs %s | tr ' ' '\\n' | grep -v '^-[IL]' | tr -d '\\n'",
+                   packages[i]),
+            format("-l%s", packages[i]));
+    /* Linking everything statically needs what each library needs in turn. Pango and Cairo are loaded when a picture is
+     * drawn. */
+    char *all = run_ok(PKG_CONFIG "pkg-config --static --libs qkv");
+    static const char *const libraries[] = {"-lqkv",   "-lyaml", "openblas", "-lutf8proc",
+                                            "-lcjson", "-lz",    "-lm"};
+    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++) cr_expect(shows(all, libraries[i]));
     cr_expect(lacks(all, "cairo"));
+    /* The same version everywhere. */
+    cr_expect(begins(run_ok("%s prefix/bin/qkv --version", QKV_EMULATOR),
+                     format("qkv %s", run_ok(PKG_CONFIG "pkg-config --modversion qkv"))));
 }
 
 /* A program that draws nothing starts without the libraries of pictures. */
@@ -112,17 +101,6 @@ Test(library, loads_no_library_of_pictures_at_its_start)
     run_ok("cd '%s' && LD_DEBUG=files prefix/bin/qkv explain '%s/configs/seeds/simple_attention.yaml' -o "
            "a.svg 2>loaded && grep -q utf8proc loaded && ! grep -q -e cairo -e pango loaded",
            folder, QKV_SOURCE_DIR);
-}
-
-Test(consumer, finds_the_same_version_everywhere)
-{
-    const char *folder = installed("versions");
-    char *package =
-        run_ok("PKG_CONFIG_PATH=$(dirname \"$(find '%s/prefix' -name qkv.pc)\") pkg-config --modversion qkv",
-               folder);
-    char *binary = run_ok("%s '%s/prefix/bin/qkv' --version", QKV_EMULATOR, folder);
-    char *expected = format("qkv %s", package);
-    cr_expect(begins(binary, expected));
 }
 
 /* Warnings in a header are warnings in every program that includes it. */
