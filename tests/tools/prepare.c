@@ -1,4 +1,6 @@
 /* qkv prepare, and training from the file that it writes. */
+#include "data/prepared.h"
+
 #include "support.h"
 
 #include <zlib.h>
@@ -193,25 +195,9 @@ Test(prepare, other_merges_are_refused)
 
 /* ---- damaged files ---- */
 
-/* The header of a file, as framework/translator/data/prepared.h has it. */
-enum { STARTS = 8, IDS = 10, SECTIONS = 12 };
-struct header {
-    char magic[16];
-    uint64_t byte_order, checksum;
-    int64_t count, read, long_sources, long_targets;
-    uint64_t corpus_checksum;
-    struct {
-        int64_t tokens, longest, unknown, vocabulary_size;
-        uint64_t merges_checksum;
-    } side[2];
-    struct {
-        uint64_t offset, size, checksum;
-    } section[SECTIONS];
-};
-
 static char *good; /* the bytes of a file */
 static size_t good_size;
-static struct header header; /* its header */
+static struct qkv_prepared_header header; /* its header */
 
 static void enter_damaged(const char *name)
 {
@@ -248,15 +234,14 @@ static void expect_flipped(size_t at, const char *sentence)
 static void expect_number(size_t at, int64_t number, size_t size, const char *sentence)
 {
     char *copy = remember(malloc(good_size));
-    struct header changed;
+    struct qkv_prepared_header changed;
     memcpy(copy, good, good_size);
     memcpy(copy + at, &number, size);
     memcpy(&changed, copy, sizeof changed);
-    for (int i = 0; i < SECTIONS; i++)
+    for (int i = 0; i < QKV_PREPARED_SECTIONS; i++)
         changed.section[i].checksum =
             crc32(0, (const Bytef *)copy + header.section[i].offset, (uInt)header.section[i].size);
-    changed.checksum = 0;
-    changed.checksum = crc32(0, (const Bytef *)&changed, sizeof changed);
+    changed.checksum = qkv_prepared_checksum(&changed);
     memcpy(copy, &changed, sizeof changed);
     expect_damage(copy, good_size, sentence);
 }
@@ -284,7 +269,7 @@ Test(prepare, any_damaged_byte_is_found)
     expect_changed(13, "2", 1, "was prepared by another version of qkv: prepare the text again");
     for (size_t i = 24; i < sizeof header; i += 29)
         expect_flipped(i, "is damaged: the checksum of its header is wrong; prepare the text again");
-    for (int i = 0; i < SECTIONS; i++) {
+    for (int i = 0; i < QKV_PREPARED_SECTIONS; i++) {
         size_t begin = header.section[i].offset, end = begin + header.section[i].size;
         if (begin < end)
             expect_flipped(end - 1, format("is damaged between bytes %zu and %zu, whose checksum is wrong; "
@@ -300,7 +285,8 @@ Test(prepare, numbers_that_would_lead_out_of_the_file_are_refused)
 {
     enter_damaged("outside");
     for (int side = 0; side < 2; side++) {
-        size_t start = header.section[STARTS + side].offset, ids = header.section[IDS + side].offset;
+        size_t start = header.section[QKV_PREPARED_STARTS + side].offset,
+               ids = header.section[QKV_PREPARED_IDS + side].offset;
         size_t last = start + 8 * (size_t)header.count;
         const char *sentence = format("is damaged: its %s sentences are invalid", side ? "target" : "source");
         const int64_t starts[] = {-1, 0, 1000000, INT64_MAX, INT64_MIN};
@@ -330,12 +316,11 @@ Test(prepare, a_header_that_contradicts_itself_is_refused)
     const char *sentence = "is damaged: the numbers of its header contradict each other";
     const int64_t counts[] = {0, -1, 79, 81, INT64_MAX, (int64_t)1 << 61};
     for (int i = 0; i < 6; i++) {
-        expect_number(offsetof(struct header, count), counts[i], 8, sentence);
-        expect_number(offsetof(struct header, side), counts[i], 8, sentence);
+        expect_number(offsetof(struct qkv_prepared_header, count), counts[i], 8, sentence);
+        expect_number(offsetof(struct qkv_prepared_header, side), counts[i], 8, sentence);
     }
-    header.section[IDS].offset += 8;
-    header.checksum = 0;
-    header.checksum = crc32(0, (const Bytef *)&header, sizeof header);
+    header.section[QKV_PREPARED_IDS].offset += 8;
+    header.checksum = qkv_prepared_checksum(&header);
     memcpy(good, &header, sizeof header);
     expect_damage(good, good_size, sentence);
 }
