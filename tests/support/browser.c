@@ -232,10 +232,11 @@ static char *evaluate(const char *expression)
 {
     static const char names[] =
         "const at = name => document.querySelector(`[data-test=\"${name}\"]`), first = selector => "
-        "document.querySelector(selector), count = selector => document.querySelectorAll(selector).length, "
-        "stepOf = name => state.walk.find(step => step.name === name), focused = () => (({ dataset, id, "
-        "tagName, parentElement }) => dataset.test || id || `${tagName.toLowerCase()} of "
-        "${parentElement?.closest('[id]')?.id}`)(document.activeElement);";
+        "document.querySelector(selector), all = selector => [...document.querySelectorAll(selector)], count "
+        "= selector => all(selector).length, textOf = element => element.textContent, boxOf = element => "
+        "element.getBoundingClientRect(), stepOf = name => state.walk.find(step => step.name === name), "
+        "focused = () => (({ dataset, id, tagName, parentElement }) => dataset.test || id || "
+        "`${tagName.toLowerCase()} of ${parentElement?.closest('[id]')?.id}`)(document.activeElement);";
     cJSON *answer =
         call("Runtime.evaluate",
              format("\"expression\":%s,\"awaitPromise\":true,\"returnByValue\":true",
@@ -275,6 +276,23 @@ void run_script(const char *script, ...)
 char *text_of(const char *name)
 {
     return value_of("at('%s').textContent", name);
+}
+
+void expect_printed(const char *name, const char *command, ...)
+{
+    FORMAT_INTO(text, command);
+    cr_expect_str_eq(format("%s\n", text_of(name)), run_ok("%s", text), "%s of %s", name, text);
+}
+
+void expect_attention(double tolerance, const char *arguments)
+{
+    run_script("wanted = %s", run_ok("qkv attention run %s -q -f json", arguments));
+    double difference = number_of(
+        "Math.max(Math.abs(wanted.maps.length - state.view.heads.length), ...wanted.maps.map(({ kind, layer, "
+        "head, weights }) => { const shown = state.view.heads.find(({ name }) => name === "
+        "`${kind}-${layer}-${head}`), all = weights.flat(); return all.length === shown.weights.length ? "
+        "Math.max(...all.map((weight, i) => Math.abs(weight - Math.max(0, shown.weights[i])))) : 9; }))");
+    cr_expect_lt(difference, tolerance, "%s: %g", arguments, difference);
 }
 
 bool has_value(const char *expression, const char *expected)

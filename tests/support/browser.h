@@ -1,8 +1,9 @@
 /* A page in Chromium without a window, driven through the DevTools protocol over a pipe: no server, no network. What the
  * pointer and the keyboard do are real events of the browser. A test has one browser, and in it one page. Every function fails
  * the test if the browser does not answer. In expressions, at(NAME) is the element with this data-test attribute,
- * first(SELECTOR) an element and count(SELECTOR) how many there are, stepOf(NAME) a step of the walk, and focused() the name of
- * the element with the focus: data-test, or else its id. What ends with `...` is formatted like printf. Scripts, clicks, keys
+ * first(SELECTOR) an element, all(SELECTOR) a list of them and count(SELECTOR) how many there are, textOf(ELEMENT) its text and
+ * boxOf(ELEMENT) its place in the window, stepOf(NAME) a step of the walk, and focused() the name of the element with the
+ * focus: data-test, or else its id. What ends with `...` is formatted like printf. Scripts, clicks, keys
  * and choices end when the page shows the answer to what they asked for (isSettled). */
 #pragma once
 
@@ -44,6 +45,12 @@ void resize(int width);
 char *value_of(const char *expression, ...) FORMATTED;
 double number_of(const char *expression, ...) FORMATTED;
 char *text_of(const char *name);
+
+/* Expects the text of an element to be the line that a command prints. */
+void expect_printed(const char *name, const char *command, ...) __attribute__((format(printf, 2, 3)));
+
+/* Expects all maps of the page to be those of `qkv attention run` with these arguments, whose JSON becomes `wanted`. */
+void expect_attention(double tolerance, const char *arguments);
 
 /* Evaluates an expression for what it does, without its promises. */
 void run_script(const char *script, ...) FORMATTED;

@@ -118,6 +118,11 @@ const char *scratch(const char *name)
     return folder;
 }
 
+const char *scratch_before_tests(const char *name)
+{
+    return format("%s/scratch/%s.%s", QKV_BUILD_DIR, program(), name);
+}
+
 const char *write_bytes(const char *folder, const char *name, const void *bytes, size_t size)
 {
     char *path = format("%s/%s", folder, name);
@@ -252,6 +257,14 @@ const char *tiny_run(const char *name, int updates)
 const char *learned_run(const char *name)
 {
     return train_tiny(name, 400, "-s training.scheduling=cosine");
+}
+
+void write_config(const char *data, const char *encoder, const char *decoder, const char *training)
+{
+    write_text(".", "c.yaml",
+               format("name: tiny\ndata: {%s}\nmodel:\n  encoder: {%s}\n  decoder: {%s}\n"
+                      "training: {model_dir: run, %s}\n",
+                      data, encoder, decoder ? decoder : encoder, training));
 }
 
 void train_recurrent(const char *run_name, const char *encoder, const char *decoder, int updates)

@@ -46,6 +46,9 @@ const char *installed(const char *name);
  * test and `name`, so that tests that run at the same time never share a folder. */
 const char *scratch(const char *name);
 
+/* The folder that `scratch` has made before the tests of the program began. */
+const char *scratch_before_tests(const char *name);
+
 /* Writes `size` bytes to a file in the scratch folder and returns its path. */
 const char *write_bytes(const char *folder, const char *name, const void *bytes, size_t size);
 
@@ -92,6 +95,11 @@ const char *tiny_run(const char *name, int updates);
 /* Makes a tiny task and trains it until it translates its training text without mistakes. The learning rate falls to 0, so
  * that this holds for the rounding of all kernels. Under valgrind, this training runs without valgrind. */
 const char *learned_run(const char *name);
+
+/* Writes c.yaml to the current folder: the config of a run in `run`. The arguments are what stands between the braces of
+ * these sections; NULL: the decoder is as the encoder. */
+void write_config(const char *data, const char *encoder, const char *decoder, const char *training);
+#define NO_DROPOUT "dropout: 0, attention: {dropout: 0}, embeddings: {dropout: 0}"
 
 /* Trains a recurrent network on the text of a tiny task, which is the current folder, to a run of this name. `encoder` and
  * `decoder` are more keys of these stacks, such as ", rnn_type: lstm". */

@@ -24,12 +24,6 @@ static const char TINY_CONFIG[] =
     "  updates: 60\n"
     "  validation_freq: 60\n";
 
-/* Returns the folder that holds train.tsv, tiny.yaml and the run folder `run`. */
-static const char *tiny_folder(const char *program)
-{
-    return format("%s/scratch/tools_%s.trained", QKV_BUILD_DIR, program);
-}
-
 /* Writes pairs such as "one four" -> "uno cuatro", translated word by word, two to four words
  * long. */
 static void tiny_data(const char *folder)
@@ -59,7 +53,14 @@ static void tiny_train(void)
     _exit(outcome.exit_code);
 }
 
-/* Trains before all tests, in a child process. The tests only read the run. */
+/* Enters a copy of the folder that holds train.tsv, tiny.yaml and the run folder `run`. */
+static inline void enter_tiny(void)
+{
+    enter(scratch("copy"));
+    run_ok("cp -R '%s'/. .", scratch_before_tests("trained"));
+}
+
+/* Trains before all tests, in a child process. */
 ReportHook(PRE_ALL)(struct criterion_test_set *tests)
 {
     (void)tests;

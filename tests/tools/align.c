@@ -10,9 +10,9 @@ static const int WORDS[PAIRS] = {3, 2, 4};
 /* Each test has the trained run, pairs.tsv and gold. */
 static void enter_pairs(void)
 {
-    enter(scratch("pairs"));
-    const char *trained = tiny_folder("align"), *pairs = "";
-    run_ok("ln -s '%s/run' RUN && cp '%s/train.tsv' '%s/tiny.yaml' .", trained, trained, trained);
+    const char *pairs = "";
+    enter_tiny();
+    run_ok("mv run RUN");
     for (int i = 0; i < PAIRS; i++) pairs = format("%s%s\t%s\n", pairs, SOURCE[i], TARGET[i]);
     write_text(".", "pairs.tsv", pairs);
     write_text(".", "gold", "0-0 1-1 2p2\n0-0 1-1\n0-0 1-1 2-2 3-3\n");

@@ -2,13 +2,6 @@
 #include "json.h"
 #include "tiny_run.h"
 
-/* Each test runs in a folder with the trained run. */
-static void enter_tiny(void)
-{
-    enter(scratch("here"));
-    run_ok("ln -s '%s/run' run", tiny_folder("attention"));
-}
-
 TestSuite(attention, .init = enter_tiny);
 
 static struct outcome attention(const char *arguments)
@@ -164,10 +157,9 @@ Test(attention, all_kinds_fill_a_slide)
         char *text = format("%s", "one");
         for (int word = 1; word < cases[i].words; word++) text = format("%s three", text);
         if (cases[i].shape)
-            run_ok("qkv train '%s/tiny.yaml' -q --overwrite -s training.updates=1 -s "
-                   "training.model_dir=$PWD/all "
-                   "-s model.encoder.positions.max_length=40 -s model.decoder.positions.max_length=40 %s",
-                   tiny_folder("attention"), cases[i].shape);
+            run_ok("qkv train tiny.yaml -q --overwrite -s training.updates=1 -s training.model_dir=all -s "
+                   "model.encoder.positions.max_length=40 -s model.decoder.positions.max_length=40 %s",
+                   cases[i].shape);
         const char *svg = run_ok("qkv attention all '%s' -t '%s' --kind all -q -f svg", text, text);
         cr_assert_eq(sscanf(strstr(svg, " width="), " width=\"%d\" height=\"%d\"", &width, &height), 2);
         double ratio = (double)width / height;

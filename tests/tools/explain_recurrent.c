@@ -7,12 +7,10 @@ static void enter_trained(const char *name, const char *encoder, const char *dec
 {
     enter(scratch(name));
     write_text(".", "train.tsv", "one two\tuno dos\ntwo three one\tdos tres uno\nthree one\ttres uno\n");
-    write_text(".", "c.yaml",
-               format("name: c\ndata: {train: train.tsv, src: {lang: en}, trg: {lang: es}}\nmodel:\n"
-                      "  encoder: {type: recurrent, num_layers: 1, hidden_size: 6, %s}\n"
-                      "  decoder: {type: recurrent, hidden_size: 12, %s}\n"
-                      "training: {model_dir: run, updates: 8, learning_rate: 0.05, batch_size: 3}\n",
-                      encoder, decoder));
+    write_config("train: train.tsv, src: {lang: en}, trg: {lang: es}",
+                 format("type: recurrent, num_layers: 1, hidden_size: 6, %s", encoder),
+                 format("type: recurrent, hidden_size: 12, %s", decoder),
+                 "updates: 8, learning_rate: 0.05, batch_size: 3");
     run_ok("qkv train c.yaml --threads 1 --quiet");
 }
 

@@ -14,12 +14,6 @@ enum {
     OUTPUT = 16 * TYPES + TYPES,
 };
 
-/* Each test has the trained run. */
-static void enter_tiny(void)
-{
-    enter(tiny_folder("inspect"));
-}
-
 TestSuite(inspect, .init = enter_tiny);
 
 Test(inspect, counts_every_parameter)

@@ -43,11 +43,10 @@ Test(language_model, each_form_of_text_trains)
     enter_text("forms");
     run_ok("sed -i 's/context: 16, //' c.yaml");
     for (int i = 0; i < 3; i++)
-        cr_expect(shows(
-            run_ok("qkv train c.yaml --overwrite %s -s training.updates=2 -s data.trg.max_length=200 -s "
-                   "model.decoder.positions.max_length=200 2>&1",
-                   CASES[i][0]),
-            CASES[i][1]));
+        cr_expect(shows(run_ok("qkv train c.yaml --overwrite %s -s training.updates=2 -s "
+                               "data.trg.max_length=200 -s model.decoder.positions.max_length=200 2>&1",
+                               CASES[i][0]),
+                        CASES[i][1]));
 }
 
 Test(language_model, its_gradients_agree_with_differences)
@@ -159,8 +158,8 @@ Test(language_model, a_model_of_lines_ends_them_itself)
 Test(language_model, evaluate_gives_bits)
 {
     enter_trained("evaluate", "-s data.context=16");
-    const char *scores = run_ok("printf 'the cat sat on the mat\nthe dog lay on the log\n' >test.txt && "
-                                "qkv evaluate run test.txt --log-probs p.tsv");
+    const char *scores = run_ok("printf 'the cat sat on the mat\nthe dog lay on the log\n' >test.txt && qkv "
+                                "evaluate run test.txt --log-probs p.tsv");
     double loss = number_after(scores, "\nloss "), sum = 0;
     cr_assert(shows(scores, "target tokens      46\n"));
     cr_assert_float_eq(number_after(scores, "bits per character "), loss / log(2), 1e-3);
@@ -180,8 +179,8 @@ Test(language_model, evaluate_gives_bits)
 Test(language_model, sweep_and_compare_show_bits)
 {
     enter_text("compare");
-    run_ok("qkv sweep c.yaml -g model.decoder.num_heads=1,2 -q -o sweep && qkv train c.yaml -q && "
-           "qkv evaluate run text.txt --json >a.json");
+    run_ok("qkv sweep c.yaml -g model.decoder.num_heads=1,2 -q -o sweep && qkv train c.yaml -q && qkv "
+           "evaluate run text.txt --json >a.json");
     const char *table = read_file("sweep/comparison.md", &(size_t){0});
     cr_assert(shows(table, "| text.txt (dev): perplexity | text.txt (dev): bits per character |"));
     cr_assert(lacks(table, "BLEU"));
@@ -255,8 +254,8 @@ Test(language_model, attention_shows_where_each_token_looks)
             }
         }
     }
-    run_ok("for m in attention norms rollout flow gradient integrated zeroing erasure; do "
-           "qkv attribute run 'a cat' -m $m -o $m.svg || exit 1; done");
+    run_ok("for m in attention norms rollout flow gradient integrated zeroing erasure; do qkv attribute run "
+           "'a cat' -m $m -o $m.svg || exit 1; done");
     run_ok("qkv attribute run 'a cat' --lens && qkv attribute run 'a cat' --patch-from 'a dog' --word c");
     cr_assert(shows(run_ok("qkv attention run 'a cat'"), "decoder attention, layer 1, mean of heads"));
     cr_assert_eq(run("qkv attention run 'a cat' --kind cross").exit_code, 2);
@@ -337,8 +336,8 @@ Test(language_model, repeats_are_measured_in_heads_and_drawn_over_training)
     cr_expect(shows(text, "\nhead         matching previous 2nd loss   best\ndecoder.1.1 "));
     cr_assert(fails(run("qkv heads run part.txt --repeat 32"), 2,
                     "run: a random sequence of 32 tokens cannot come twice: the model has 64 positions"));
-    run_ok("qkv plot run --show second_loss,prefix_matching,previous_token -o p.svg && "
-           "grep -q 'prefix-matching score of the best head' p.svg");
+    run_ok("qkv plot run --show second_loss,prefix_matching,previous_token -o p.svg && grep -q "
+           "'prefix-matching score of the best head' p.svg");
     cr_expect(shows(run_ok("qkv plot run --x time --show second_loss"), "loss of the second repetition"));
     run_ok("rm run/snapshot*");
     cr_assert(fails(run("qkv plot run --show second_loss"), 2, "has no snapshots of its training"));
@@ -410,12 +409,6 @@ static void open_page(const char *name, const char *form, const char *fragment)
     browser_open("run --numbers float32 --sentence 'the cat'", fragment);
 }
 
-static void expect_completion(const char *options)
-{
-    wait_until("isSettled()");
-    cr_expect_str_eq(format("%s\n", text_of("target")), run_ok("qkv complete run 'the cat' %s", options));
-}
-
 /* The forced pass of the steps gives the probabilities of decoding, at temperature 1. */
 static void expect_forced(void)
 {
@@ -431,25 +424,25 @@ PageTest(language_model, page_writes_what_complete_writes)
     open_page("page", "-s data.context=16", "length=8");
     EXPECT_TEXT("model",
                 "decoder of 1 layer with 2 heads; 2,817 parameters in float32, trained for 150 updates");
-    expect_completion("--max-length 8");
+    expect_printed("target", "qkv complete run 'the cat' --max-length 8");
     EXPECT_VALUE("count('.word.given')", "7");
     cr_expect(shows(text_of("next-words"), "Word 8, given “t h e ▁ c a t”"));
     choose("length", "40");
-    expect_completion("--max-length 40");
+    expect_printed("target", "qkv complete run 'the cat' --max-length 40");
     choose("beam", "sample");
-    expect_completion("--max-length 40 --sample --seed 1");
+    expect_printed("target", "qkv complete run 'the cat' --max-length 40 --sample --seed 1");
     choose("temperature", "0.5");
     click("another");
-    expect_completion("--max-length 40 --sample --seed 2 --temperature 0.5");
+    expect_printed("target",
+                   "qkv complete run 'the cat' --max-length 40 --sample --seed 2 --temperature 0.5");
     cr_expect(shows(value_of("location.hash"), "seed=2&temperature=0.5&length=40"));
     EXPECT_VALUE("['own-row', 'train', 'translations'].map(id => element(id).checkVisibility()).join()",
                  "false,false,false");
     open_page("page_lines", "-s data.text=lines", "");
-    expect_completion("--max-length 24");
+    expect_printed("target", "qkv complete run 'the cat' --max-length 24");
     EXPECT_VALUE("state.view.target_outputs.at(-1)", "</s>");
     choose("source", "");
-    cr_expect_str_eq(format("%s\n", text_of("target")),
-                     run_ok("qkv complete run --max-length 24 </dev/null"));
+    expect_printed("target", "qkv complete run --max-length 24 </dev/null");
 }
 
 /* The maps are those of the command line. What the model no longer reads is not shown, and its tokens keep their numbers. */

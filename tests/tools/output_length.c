@@ -9,15 +9,10 @@ static void train_characters(const char *settings)
                "rain\tlas lluvias torrenciales comenzaron anoche\n"
                "we walk\tcaminamos despacio por la orilla del lago helado\n"
                "a red house stands here\tuna casa roja se encuentra aqui\n");
-    write_text(".", "c.yaml",
-               "name: c\ndata: {train: t.tsv, dev: t.tsv, src: {lang: en}, trg: {lang: es, level: char}}\n"
-               "model:\n"
-               "  encoder: {num_layers: 1, num_heads: 2, hidden_size: 32, ff_size: 64, dropout: 0,\n"
-               "    attention: {dropout: 0}, embeddings: {dropout: 0}}\n"
-               "  decoder: {num_layers: 1, num_heads: 2, hidden_size: 32, ff_size: 64, dropout: 0,\n"
-               "    attention: {dropout: 0}, embeddings: {dropout: 0}}\n"
-               "training: {model_dir: run, updates: 300, batch_size: 4, learning_rate: 0.01, scheduling: "
-               "cosine, validation_freq: 300}\n");
+    write_config(
+        "train: t.tsv, dev: t.tsv, src: {lang: en}, trg: {lang: es, level: char}",
+        "num_layers: 1, num_heads: 2, hidden_size: 32, ff_size: 64, " NO_DROPOUT, NULL,
+        "updates: 300, batch_size: 4, learning_rate: 0.01, scheduling: cosine, validation_freq: 300");
     run_ok("qkv train c.yaml -j 1 %s 2>training", settings);
 }
 

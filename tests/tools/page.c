@@ -25,16 +25,10 @@ static const char *trained(void)
         lines = format("%s%s\t%s\n", lines, from, to);
     }
     write_text(".", "train.tsv", lines);
-    write_text(".", "c.yaml",
-               "name: page\n"
-               "data: {train: train.tsv, dev: train.tsv, src: {lang: en}, trg: {lang: es}}\n"
-               "model:\n"
-               "  encoder: {num_layers: 2, num_heads: 2, hidden_size: 16, ff_size: 32, positions: "
-               "{max_length: 12}}\n"
-               "  decoder: {num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32, positions: "
-               "{max_length: 12}}\n"
-               "training: {model_dir: run, learning_rate: 0.01, batch_size: 20, updates: 150, "
-               "validation_freq: 150}\n");
+    write_config("train: train.tsv, dev: train.tsv, src: {lang: en}, trg: {lang: es}",
+                 "num_layers: 2, num_heads: 2, hidden_size: 16, ff_size: 32, positions: {max_length: 12}",
+                 "num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32, positions: {max_length: 12}",
+                 "learning_rate: 0.01, batch_size: 20, updates: 150, validation_freq: 150");
     run_ok("qkv train c.yaml --quiet --threads 1");
     return folder;
 }
@@ -124,9 +118,8 @@ Test(page, says_what_is_wrong_and_writes_nothing)
     cr_expect(
         refused(run("qkv page run"), "qkv: run/metrics.jsonl: cannot be read: it is not a regular file"));
     run_ok("mv kept run/metrics.jsonl && printf 'a\\377\\tA\\n' >train.tsv");
-    static const char wrong[] =
-        "qkv: train.tsv:1:2: byte 0xFF is not valid UTF-8; the page takes its examples from "
-        "this text: mend or move it";
+    static const char wrong[] = "qkv: train.tsv:1:2: byte 0xFF is not valid UTF-8; the page takes its "
+                                "examples from this text: mend or move it";
     cr_expect(refused(run("qkv page run"), wrong) && refused(run("qkv page run --sentence one"), wrong));
     cr_expect_eq(run("ls *.html").exit_code, 2);
 }
@@ -152,9 +145,9 @@ PageTest(page, translates_while_one_types)
     run_script("element('lexicon').open = true");
     EXPECT_VALUE("element('known-words').textContent", "fouronethreetwo");
     run_script("element('known-words').firstChild.click()");
-    EXPECT_TEXT("target", strtok(run_ok("echo '%s four' | qkv translate run -q --beam 1", example), "\n"));
+    expect_printed("target", "echo '%s four' | qkv translate run -q --beam 1", example);
     type("two one");
-    EXPECT_TEXT("name", "page");
+    EXPECT_TEXT("name", "tiny");
     char *model = text_of("model");
     cr_expect(begins(model, "encoder of 2 layers with 2 heads, decoder of 1 layer with 2 heads; "));
     cr_expect(shows(model, " parameters in float32, trained for 150 updates"));
@@ -163,13 +156,12 @@ PageTest(page, translates_while_one_types)
                                             "zebra one"};
     for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++) {
         type(sentences[i]);
-        char *printed = run_ok("echo '%s' | qkv translate run --quiet --beam 1", sentences[i]);
-        cr_expect_str_eq(format("%s\n", text_of("target")), printed, "%s", sentences[i]);
+        expect_printed("target", "echo '%s' | qkv translate run --quiet --beam 1", sentences[i]);
     }
     EXPECT_VALUE("first('.word.unknown').textContent", "zebra");
-    EXPECT_TEXT("unknown",
-                "The model does not know “zebra”: it reads every unknown word as the same <unk>. It "
-                "knows 4 words:");
+    EXPECT_TEXT(
+        "unknown",
+        "The model does not know “zebra”: it reads every unknown word as the same <unk>. It knows 4 words:");
     run_script("element('lexicon').open = false");
     click("show-known");
     EXPECT_TRUE("element('lexicon').open && document.activeElement.textContent === 'four'");
@@ -179,7 +171,7 @@ PageTest(page, translates_while_one_types)
     /* Read as the training text was written, as at the prompt; what stays unknown is named without its marks. */
     EXPECT_TEXT("read-as", "");
     type("Two one.");
-    EXPECT_TEXT("target", strtok(run_ok("echo 'two one' | qkv translate run -q --beam 1"), "\n"));
+    expect_printed("target", "echo 'two one' | qkv translate run -q --beam 1");
     EXPECT_TEXT("read-as", "Read as: two one");
     EXPECT_TRUE("!at('unknown').textContent && at('show-known').hidden");
     type("Two (Zebras).");
@@ -206,22 +198,19 @@ static void expect_scored(const char *sentence, const char *options)
 PageTest(page, translates_with_every_kind_of_model)
 {
     static const char *const kinds[][2] = {
-        {"", "{type: recurrent, num_layers: 1, hidden_size: 16}"},
-        {", level: char", "{num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 0}"},
-        {", level: bpe, num_merges: 6", "{num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 16}"},
-        {"", "{num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 16, attention: {window: 1, kernel: "
-             "flash}}"},
+        {"", "type: recurrent, num_layers: 1, hidden_size: 16"},
+        {", level: char", "num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 0"},
+        {", level: bpe, num_merges: 6", "num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 16"},
+        {"",
+         "num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 16, attention: {window: 1, kernel: flash}"},
     };
     skip_without_browser();
     trained();
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const char *level = kinds[i][0], *stack = kinds[i][1];
-        write_text(".", "kind.yaml",
-                   format("name: kind\ndata: {train: train.tsv, src: {lang: en%s}, trg: {lang: es%s}}\n"
-                          "model: {encoder: %s, decoder: %s}\n"
-                          "training: {model_dir: run, learning_rate: 0.01, batch_size: 20, updates: 40}\n",
-                          level, level, stack, stack));
-        run_ok("qkv train kind.yaml --quiet --overwrite --threads 1");
+        write_config(format("train: train.tsv, src: {lang: en%s}, trg: {lang: es%s}", level, level), stack,
+                     NULL, "learning_rate: 0.01, batch_size: 20, updates: 40");
+        run_ok("qkv train c.yaml --quiet --overwrite --threads 1");
         browser_open(PAGE, "s=one+two+three&beam=2&steps=1");
         expect_scored("one two three", "");
         wait_until("state.walk && isSettled()");
@@ -287,14 +276,13 @@ PageTest(page, shows_the_maps_of_qkv_attention)
 
 static void expect_caption(const char *beginning)
 {
-    char *caption = text_of("caption");
-    cr_expect(begins(caption, beginning));
+    cr_expect(begins(text_of("caption"), beginning));
 }
 
 /* The words of the sentence pair that are lit up. */
 static char *lit_words(void)
 {
-    return value_of("[...document.querySelectorAll('.word.lit')].map(x => x.firstChild.data).join(' ')");
+    return value_of("all('.word.lit').map(x => x.firstChild.data).join(' ')");
 }
 
 /* "row,column" of the marks of the small maps of a kind. */
@@ -331,8 +319,7 @@ PageTest(page, lights_up_what_the_pointer_and_the_keys_are_on)
     expect_caption("This head");
     /* In the decoder's own attention a word is the row of the step that chooses it and the column of the step that reads it. */
     click("head-decoder-1-1");
-    EXPECT_VALUE("[...document.querySelectorAll('tbody th')].map(x => x.textContent).join()",
-                 "<s> → cuatro,cuatro → dos,dos → uno,uno → </s>");
+    EXPECT_VALUE("all('tbody th').map(textOf).join()", "<s> → cuatro,cuatro → dos,dos → uno,uno → </s>");
     EXPECT_VALUE("element('masked').hidden", "false");
     point_at("target-word-1");
     cr_expect_str_eq(lit_place("decoder"), "1,2");
@@ -410,9 +397,7 @@ PageTest(page, shows_the_best_translations_and_a_given_one)
     char *line = strtok(run_ok("echo 'three one' | qkv translate run --beam 3 --n-best 3 --scores"), "\n");
     for (int i = 0; i < 3; i++, line = strtok(NULL, "\n")) {
         double score = atof(strchr(line, '\t') + 1);
-        char *shown = value_of(
-            "document.querySelectorAll('.score')[%d].textContent.replace('-', 'hyphen').replace('−', '-')",
-            i);
+        char *shown = value_of("all('.score')[%d].textContent.replace('-', 'hyphen').replace('−', '-')", i);
         cr_expect_float_eq(atof(shown), score, SHOWN + 2 * TOLERANCE, "%s, but %s", shown, line);
         EXPECT_VALUE(format("state.view.translations[%d]", i), strrchr(line, '\t') + 1);
     }
@@ -421,7 +406,7 @@ PageTest(page, shows_the_best_translations_and_a_given_one)
     click("use-own");
     run_script("document.activeElement.select()");
     type_text("dos <b>cinco</b> otro");
-    EXPECT_VALUE("document.querySelectorAll('#target-words .word')[1].firstChild.data", "<b>cinco</b>");
+    EXPECT_VALUE("all('#target-words .word')[1].firstChild.data", "<b>cinco</b>");
     EXPECT_VALUE("count('b, img')", "0");
     static const char own_score[] =
         "log-probability −"; /* with the sign of minus, as all numbers of the page */
@@ -452,9 +437,8 @@ PageTest(page, samples_at_a_temperature)
     cr_expect(sum > 0.1 && sum < 1, "%g", sum);
     choose("beam", "sample");
     for (int seed = 1; seed < 4; seed++) {
-        cr_expect_str_eq(
-            format("%s\n", text_of("target")),
-            run_ok("echo one two three | qkv translate run -q --sample --temperature 2.5 --seed %d", seed));
+        expect_printed(
+            "target", "echo one two three | qkv translate run -q --sample --temperature 2.5 --seed %d", seed);
         click("another");
     }
     choose("beam", "5");

@@ -22,8 +22,7 @@ static const int widths[] = {390, 1024, 1366, 1920};
 PageTest(page_accessible, fits_the_window)
 {
     opened();
-    run_script("document.querySelectorAll('.heat th').forEach(name => { name.textContent = "
-               "'zeppelinszeppelins'; })");
+    run_script("all('.heat th').forEach(name => { name.textContent = 'zeppelinszeppelins'; })");
     for (int i = 0; i < 4; i++) {
         resize(widths[i]);
         cr_expect_leq((int)number_of("document.documentElement.scrollWidth"), widths[i]);
@@ -46,8 +45,8 @@ PageTest(page_accessible, fits_the_window)
         /* Words of keys stand upright above cells that may be narrower than a line of text: at once, before the page sees
          * that the window has another width. Words of one letter would not stand upright. */
         double excess =
-            number_of("(() => { document.querySelectorAll('#map th.column').forEach(cell => { cell.className "
-                      "= 'column'; cell.firstChild.textContent = 'word'; }); const size = SMALLEST_CELL * "
+            number_of("(() => { all('#map th.column').forEach(cell => { cell.className = 'column'; "
+                      "cell.firstChild.textContent = 'word'; }); const size = SMALLEST_CELL * "
                       "parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; "
                       "element('maps').style.setProperty('--cell', `${size}px`); return "
                       "cells[0][1].getBoundingClientRect().width - size; })()");
@@ -81,10 +80,9 @@ PageTest(page_accessible, first_view)
     EXPECT_TRUE("first('#scale').checkVisibility()");
     click("present");
     click("beside");
-    EXPECT_VALUE(
-        "new Set(['map', 'other'].map(id => JSON.stringify([...document.querySelectorAll(`#${id} :is(th, "
-        "td)`)].map(cell => [cell.textContent, cell.offsetWidth, cell.getBoundingClientRect().top])))).size",
-        "1");
+    EXPECT_VALUE("new Set(['map', 'other'].map(id => JSON.stringify(all(`#${id} :is(th, td)`).map(cell => "
+                 "[cell.textContent, cell.offsetWidth, cell.getBoundingClientRect().top])))).size",
+                 "1");
     resize(390);
     run_script("goToSentence('a b c a b c a')");
     wait_until("isSettled() && points && points.source.some(({ top }) => top > points.source[0].bottom)");
@@ -154,16 +152,15 @@ PageTest(page_accessible, keys_tab_goes_through_the_page_in_order)
         stops = format("%s%s%s", stops, i ? ", " : "", value_of("focused()"));
     }
     cr_expect_str_eq(
-        stops, "present, theme, source, beam, use-own, examples, summary of lexicon, summary of sentence, "
-               "source-word-0, target-word-0, play, learning, hold, beside, summary of learning-strip, "
-               "summary of large-view, cell-0-0, colors, save-svg, save-png, copy-link, summary of next, "
-               "temperature, summary of heads, order, silence-all-cross, head-cross-1-1, "
-               "silence-all-decoder, silence-all-encoder, summary of effects, button of effects-rows, "
-               "button of effects-rows, button of effects-rows, button of effects-rows, "
-               "button of effects-rows, button of effects-rows, summary of rests, summary of whole, "
-               "part-encoder-embeddings, "
-               "summary of steps, summary of train, "
-               "train-task, train-seed, train-rate, train-go, train-again, train-pairs, train-sentence");
+        stops,
+        "present, theme, source, beam, use-own, examples, summary of lexicon, summary of sentence, "
+        "source-word-0, target-word-0, play, learning, hold, beside, summary of learning-strip, summary of "
+        "large-view, cell-0-0, colors, save-svg, save-png, copy-link, summary of next, temperature, summary "
+        "of heads, order, silence-all-cross, head-cross-1-1, silence-all-decoder, silence-all-encoder, "
+        "summary of effects, button of effects-rows, button of effects-rows, button of effects-rows, button "
+        "of effects-rows, button of effects-rows, button of effects-rows, summary of rests, summary of "
+        "whole, part-encoder-embeddings, summary of steps, summary of train, train-task, train-seed, "
+        "train-rate, train-go, train-again, train-pairs, train-sentence");
 }
 
 PageTest(page_accessible, keys_type_search_and_light_words)
@@ -176,8 +173,8 @@ PageTest(page_accessible, keys_type_search_and_light_words)
     wait_until("isSettled() && state.beam === 3");
     cr_expect(shows(value_of("element('heads-note').textContent"),
                     "× or the key S silences a head, also a word of the sentence."));
-    EXPECT_VALUE("[...new Set([...document.querySelectorAll('[aria-keyshortcuts=S]')].map(({ dataset: { test "
-                 "} }) => test.replace(/-.*/, '')))].sort().join()",
+    EXPECT_VALUE("[...new Set(all('[aria-keyshortcuts=S]').map(({ dataset: { test } }) => "
+                 "test.replace(/-.*/, '')))].sort().join()",
                  "head,source");
     press_at("source-word-0", "ArrowRight ArrowRight");
     EXPECT_FOCUS("source-word-2");

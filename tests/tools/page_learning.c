@@ -6,8 +6,8 @@
 /* Trains a tiny run with snapshots of the updates 0, 2, 7 and 20, and opens its page. `options`: of qkv page. */
 static void opened(const char *options, const char *fragment)
 {
-    browser_open_run("-s training.snapshots=4 -s training.logging_freq=10 -s training.label_smoothing=0.2 "
-                     "-s training.validation_freq=5",
+    browser_open_run("-s training.snapshots=4 -s training.logging_freq=10 -s training.label_smoothing=0.2 -s "
+                     "training.validation_freq=5",
                      format("--numbers float32 --checkpoint last --sentence 'a b' %s", options), fragment);
 }
 
@@ -21,28 +21,10 @@ static void slide(const char *key)
 /* The translation and every weight are those of a checkpoint on the command line. */
 static void expect_checkpoint(const char *checkpoint, double tolerance)
 {
-    char *words = run_ok("echo a b c | qkv translate run --quiet --checkpoint %s", checkpoint);
     if (tolerance < 1e-3)
-        cr_expect_str_eq(format("%s\n", value_of("at('target').textContent")), words, "%s", checkpoint);
-    const cJSON *map, *line, *number,
-        *report = json_by(
-            "qkv attention run 'a b c' --target 'A B C' --checkpoint %s --kind all --format json 2>/dev/null",
-            checkpoint);
+        expect_printed("target", "echo a b c | qkv translate run -q --checkpoint %s", checkpoint);
     run_script("(change({own: 'A B C'}), ask())");
-    int compared = 0;
-    double greatest = 0;
-    cJSON_ArrayForEach(map, json_at(report, "maps"))
-    {
-        int cell = 0;
-        cJSON_ArrayForEach(line, cJSON_GetObjectItem(map, "weights")) cJSON_ArrayForEach(number, line)
-        {
-            double shown = number_of("state.view.heads[%d].weights[%d]", compared, cell++);
-            greatest = fmax(greatest, shown < 0 ? number->valuedouble : fabs(shown - number->valuedouble));
-        }
-        compared++;
-    }
-    cr_expect_geq(compared, 3);
-    cr_expect_lt(greatest, tolerance, "%s differs by %g", checkpoint, greatest);
+    expect_attention(tolerance, format("'a b c' --target 'A B C' --checkpoint %s", checkpoint));
     run_script("(change({own: null}), ask())");
 }
 
@@ -109,8 +91,7 @@ PageTest(page_learning, plays_the_training_and_drops_moments_that_were_passed)
     wait_until("seen.length === 4 && playing === null");
     EXPECT_VALUE("JSON.stringify(seen)", "[0,2,7,null]");
     EXPECT_TRUE("times.slice(1).every((time, i) => time - times[i] > 1190)"); /* long enough to look */
-    EXPECT_VALUE("[...element('ticks').children].map(tick => tick.textContent).join(' ')",
-                 "0, random 2 7 20, learned");
+    EXPECT_VALUE("[...element('ticks').children].map(textOf).join(' ')", "0, random 2 7 20, learned");
     run_script("window.matchMedia = () => ({ matches: true }), seen.length = 0");
     click("play");
     wait_until("isSettled() && seen.length === 1");
@@ -125,9 +106,8 @@ PageTest(page_learning, plays_the_training_and_drops_moments_that_were_passed)
 }
 
 /* Where everything stands, but for the numbers under the words. */
-static const char BOXES[] = "JSON.stringify([...document.querySelectorAll('#sentence > *, #learning-strip > "
-                            "*, #large-view > *, #heads, "
-                            "#map td, .word')].map(box => box.getBoundingClientRect()))";
+static const char BOXES[] = "JSON.stringify(all('#sentence > *, #learning-strip > *, #large-view > *, "
+                            "#heads, #map td, .word').map(boxOf))";
 
 /* The learned translation stays at every moment, so that playing moves nothing and maps can be compared; the map of the other
  * end stands beside. Without it the model translates. */
@@ -153,15 +133,12 @@ PageTest(page_learning, holds_the_learned_translation_and_moves_nothing)
     EXPECT_VALUE("['map', 'other'].map(name => at(name).dataset.moment).join()",
                  "random, update 0,learned, update 20");
     click("hold");
-    cr_expect_str_eq(format("%s\n", text_of("target")),
-                     run_ok("echo a b c | qkv translate run -q --checkpoint snapshot-0"));
+    expect_printed("target", "echo a b c | qkv translate run -q --checkpoint snapshot-0");
     EXPECT_TEXT("itself", "");
     click("hold");
     slide("ArrowRight ArrowRight");
-    cr_expect_str_eq(
-        format("The model itself says now: “%s”",
-               strtok(run_ok("echo a b c | qkv translate run -q --checkpoint snapshot-7"), "\n")),
-        text_of("itself"));
+    expect_printed("itself", "echo \"The model itself says now: “$(echo a b c | qkv translate run -q "
+                             "--checkpoint snapshot-7)”\"");
     /* The line of guessing lies at the loss of equal probabilities. */
     EXPECT_TRUE("element('guess').textContent === `${Math.log(state.facts.choices[0]).toFixed(1)} guessing`");
     EXPECT_VALUE("[state.facts.choices[0], state.facts.vocabulary.length].join()", "11,11");
@@ -213,9 +190,8 @@ PageTest(page_learning, shows_what_silencing_each_head_changes)
                             "cell.textContent.replace('−', '-')).join()",
                             name),
                      format("%+.4f,%+.2f", json_number(head, "loss"), json_number(head, "bleu")));
-        double loss = number_of(
-            "document.querySelectorAll('#effects-rows td:nth-child(2)')[%d].textContent.replace('−', '-')",
-            heads++);
+        double loss =
+            number_of("all('#effects-rows td:nth-child(2)')[%d].textContent.replace('−', '-')", heads++);
         cr_expect_leq(loss, before, "the greatest change comes first");
         before = loss;
     }
@@ -230,8 +206,7 @@ PageTest(page_learning, shows_what_silencing_each_head_changes)
     EXPECT_VALUE("first('.silenced th').textContent",
                  "cross, layer 1, head 2, silent"); /* for those who hear it */
     /* Silence moves no column. */
-    static const char columns[] =
-        "[...document.querySelectorAll('#effects thead th')].map(cell => cell.offsetWidth).join()";
+    static const char columns[] = "all('#effects thead th').map(cell => cell.offsetWidth).join()";
     char *with_silence = value_of("%s", columns);
     run_script("first('.silenced').classList.remove('silenced')");
     EXPECT_VALUE(columns, with_silence);
@@ -242,11 +217,12 @@ PageTest(page_learning, shows_what_silencing_each_head_changes)
     EXPECT_VALUE("state.head", "decoder-1-2");
     EXPECT_VALUE("count('#effects [aria-pressed=true]')", "1");
     EXPECT_VALUE("count('#order [value=error]')", "0"); /* there are no links */
-    EXPECT_VALUE("[...element('key-of-curve').children].filter(key => key.checkVisibility()).map(key => "
-                 "key.textContent).join()",
-                 "training loss,dev loss");
-    cr_expect(shows(text_of("curve-key"), "The loss and the alignment error of a moment are means over 12 "
-                                          "sentence pairs of pairs.tsv."));
+    EXPECT_VALUE(
+        "[...element('key-of-curve').children].filter(key => key.checkVisibility()).map(textOf).join()",
+        "training loss,dev loss");
+    cr_expect(
+        shows(text_of("curve-key"),
+              "The loss and the alignment error of a moment are means over 12 sentence pairs of pairs.tsv."));
 }
 
 /* The alignment error of a head is that of the reading of its map that is better after training, at each moment. */

@@ -96,13 +96,7 @@ static void open_pieces(const char *fragment)
 /* Expects the maps of the page to be those that a command prints, and their rows and columns to have its names. */
 static void expect_maps(const char *options)
 {
-    run_script("wanted = %s", run_ok("qkv attention run 'one two three' -q -f json %s", options));
-    const char *difference =
-        value_of("Math.max(...wanted.maps.map(({ kind, layer, head, weights }) => { const shown = "
-                 "state.view.heads.find(({ name }) => name === `${kind}-${layer}-${head}`), all = "
-                 "weights.flat(); return all.length === shown.weights.length ? Math.max(...all.map((weight, "
-                 "i) => Math.abs(weight - Math.max(0, shown.weights[i])))) : 9; }))");
-    cr_expect_lt(atof(difference), 2e-5, "%s: %s", options, difference);
+    expect_attention(2e-5, format("'one two three' %s", options));
     static const char *const axes[][3] = {{"cross-1-1", "columnWords", "source"},
                                           {"cross-1-1", "rowWords", "target_output"},
                                           {"encoder-1-1", "rowWords", "source"},
@@ -128,8 +122,7 @@ PageTest(page_map, words_are_those_of_attention)
                 "Math.abs(weights.slice(i, i + columns).reduce((sum, weight) => sum + Math.max(0, weight), "
                 "0) - 1) < 1e-5))");
     click("head-decoder-1-1");
-    EXPECT_VALUE("[...document.querySelectorAll('#map tbody th')].map(name => name.textContent).join(' ')",
-                 value_of("wanted.target_input.join(' ')"));
+    EXPECT_VALUE("all('#map tbody th').map(textOf).join(' ')", value_of("wanted.target_input.join(' ')"));
     EXPECT_VALUE("new DOMParser().parseFromString(svgOfHead(selectedHead()).svg, "
                  "'image/svg+xml').querySelectorAll('rect title').length",
                  value_of("selectedHead().rows ** 2"));
@@ -143,8 +136,8 @@ PageTest(page_map, words_are_those_of_attention)
 PageTest(page_map, words_light_up_with_their_pieces)
 {
     open_pieces("words=1&head=cross-1-1");
-    const char *const lit = "[...document.querySelectorAll('.word.lit')].map(word => "
-                            "word.dataset.test).filter(name => name.startsWith('source')).join(' ')";
+    const char *const lit =
+        "all('.word.lit').map(word => word.dataset.test).filter(name => name.startsWith('source')).join(' ')";
     point_at("source-word-1");
     wait_until("state.hover?.index === 1");
     const char *first = value_of("%s", lit);
@@ -212,15 +205,13 @@ PageTest(page_map, saves_the_map_as_a_picture)
                "'image/svg+xml'); }), 'read'");
     wait_until("svg");
     EXPECT_VALUE("svg.documentElement.localName", "svg"); /* it is well-formed */
-    EXPECT_VALUE(
-        "[...svg.querySelectorAll('text')].map(t => t.textContent).slice(0, 2).join(' | ').slice(0, 50)",
-        "cross attention, layer 1, head 2 | </script><img/o");
+    EXPECT_VALUE("[...svg.querySelectorAll('text')].map(textOf).slice(0, 2).join(' | ').slice(0, 50)",
+                 "cross attention, layer 1, head 2 | </script><img/o");
     EXPECT_VALUE("svg.querySelectorAll('script, img').length", "0");
     /* Each cell has the colour and the sentence of the page's. */
     EXPECT_VALUE("JSON.stringify([...svg.querySelectorAll('g rect')].map(rect => "
-                 "rect.getAttribute('fill').replaceAll(',', ', ')) ) === "
-                 "JSON.stringify([...document.querySelectorAll('#map td[data-test]')].map(cell => "
-                 "cell.style.backgroundColor)) ? 'same' : 'other'",
+                 "rect.getAttribute('fill').replaceAll(',', ', ')) ) === JSON.stringify(all('#map "
+                 "td[data-test]').map(cell => cell.style.backgroundColor)) ? 'same' : 'other'",
                  "same");
     cr_expect(shows(value_of("svg.querySelector('g rect title').textContent"),
                     " of its attention from “" HOSTILE "”"));

@@ -147,8 +147,8 @@ PageTest(page_steps, show_what_softmax_did_in_a_row)
 {
     opened("s=a+b+a+c&silent-words=2&steps=1&head=cross-1-2");
     open_sum("weights", 1, 2);
-    static const char shown[] = "[...document.querySelectorAll('#terms tr:not(:first-child)')].map(row => "
-                                "[...row.children].map(cell => cell.textContent))";
+    static const char shown[] =
+        "all('#terms tr:not(:first-child)').map(row => [...row.children].map(textOf))";
     EXPECT_VALUE(format("String(%s.length)", shown),
                  "4"); /* four words and the end, of which one is silent */
     EXPECT_VALUE(
@@ -177,8 +177,7 @@ PageTest(page_steps, show_what_softmax_did_in_a_row)
     EXPECT_TRUE("stepOf('concatenated').values.subarray(0, 8).every(value => value === 0)");
     /* A click on the large map shows the same beside it, while the steps stay closed; another layer closes it. */
     opened("s=a+b+a+c&head=cross-1-2");
-    static const char places[] = "JSON.stringify([...document.querySelectorAll('#map :is(th, td)')].map(cell "
-                                 "=> cell.getBoundingClientRect()))";
+    static const char places[] = "JSON.stringify(all('#map :is(th, td)').map(boxOf))";
     run_script("places = %s", places);
     click("cell-1-2");
     /* The map stays where it is, the cell is framed, and what is said is said of it while the pointer is elsewhere. */
@@ -187,8 +186,7 @@ PageTest(page_steps, show_what_softmax_did_in_a_row)
     EXPECT_VALUE("count('.clicked') + first('.clicked').dataset.test", "1cell-1-2");
     EXPECT_TEXT("caption", value_of("sentenceOfCell(selectedHead(), { row: 1, column: 2 })"));
     EXPECT_TRUE("(([map, panel]) => panel.top >= map.bottom && panel.width > 0.95 * "
-                "element('maps').clientWidth)([element('map'), element('terms')].map(box => "
-                "box.getBoundingClientRect()))");
+                "element('maps').clientWidth)([element('map'), element('terms')].map(boxOf))");
     EXPECT_VALUE("[element('terms').parentElement.id, state.isWalking, element('steps').open].join()",
                  "maps,false,false");
     EXPECT_TRUE(
@@ -205,10 +203,10 @@ PageTest(page_steps, show_what_softmax_did_in_a_row)
     /* Also where a step of the decoder reads one word and chooses another, both name the chosen one. */
     click("head-decoder-1-1");
     click("cell-1-1");
-    EXPECT_TRUE("((row, words) => [row[1], words[1]].every(word => "
-                "at('caption').textContent.includes(quoted(word)) && "
-                "at('terms-title').textContent.includes(quoted(word))))(selectedHead().rowWords, "
-                "selectedHead().columnWords)");
+    EXPECT_TRUE(
+        "((row, words) => [row[1], words[1]].every(word => at('caption').textContent.includes(quoted(word)) "
+        "&& at('terms-title').textContent.includes(quoted(word))))(selectedHead().rowWords, "
+        "selectedHead().columnWords)");
 }
 
 /* The sum closes, and does not open again with the next translation. */
@@ -241,11 +239,10 @@ PageTest(page_steps, the_whole_model_leads_to_its_parts)
 {
     opened("");
     EXPECT_VALUE("count('#whole .part')", "10");
-    EXPECT_VALUE("[...document.querySelectorAll('.part .shape')].reduce((sum, { textContent }) => sum + "
+    EXPECT_VALUE("all('.part .shape').reduce((sum, { textContent }) => sum + "
                  "Number(textContent.replaceAll(',', '')), 0)",
                  value_of("run.summary.match(/([0-9]+) parameters/)[1]"));
-    EXPECT_TRUE("(ratios => Math.max(...ratios) < 1.05 * "
-                "Math.min(...ratios))([...document.querySelectorAll('.part')].map(part => "
+    EXPECT_TRUE("(ratios => Math.max(...ratios) < 1.05 * Math.min(...ratios))(all('.part').map(part => "
                 "part.firstChild.getBoundingClientRect().width ** 2 / "
                 "Number(part.querySelector('.shape').textContent.replaceAll(',', ''))))");
     static const char *const parts[][3] = {{"encoder-1-self", "encoder-1-1", "queries"},
@@ -322,10 +319,9 @@ PageTest(page_steps, rests_are_those_of_attribute)
                 "Number(cell.textContent.replace('−', '-'))).every((shown, i) => Math.abs(shown - "
                 "state.rests.falls[i]) < 0.0051)");
     /* The suggestion has another word in place of one. */
-    EXPECT_VALUE(
-        "(words => words.length + ' ' + words.filter((word, i) => word !== 'c a b'.split(' ')[i]).length)"
-        "(element('rests-other').value.split(' '))",
-        "3 1");
+    EXPECT_VALUE("(words => words.length + ' ' + words.filter((word, i) => word !== 'c a b'.split(' "
+                 "')[i]).length)(element('rests-other').value.split(' '))",
+                 "3 1");
     click("rests-patch");
     wait_until("isSettled() && state.rests.patch?.tables.length === 5");
     patch_from("b a b");
@@ -342,8 +338,8 @@ PageTest(page_steps, rests_are_those_of_attribute)
     }
     EXPECT_TEXT("rests-about", json_text(patched, "about"));
     EXPECT_TRUE(
-        "state.rests.patch.tables.every(({ name, values }) => [...at(`heat-${name}`).querySelectorAll("
-        "'tbody td')].every((cell, i) => cell.textContent === shortText(values[i])))");
+        "state.rests.patch.tables.every(({ name, values }) => [...at(`heat-${name}`).querySelectorAll('tbody "
+        "td')].every((cell, i) => cell.textContent === shortText(values[i])))");
     patch_from("zebra a b");
     cr_expect(shows(text_of("rests-about"), "is not in the vocabulary"));
     patch_from("c");
@@ -389,14 +385,11 @@ static void wait_for_step(int step, const char *language)
     EXPECT_VALUE(
         "((boxes, gap) => boxes.filter((box, i) => !box.height || boxes.slice(0, i).some(other => box.top - "
         "other.bottom < gap && other.top - box.bottom < gap && box.left - other.right < gap && other.left - "
-        "box.right < gap)).length)([...document.querySelectorAll('.spot:not(.spot .spot)')].map(box => "
-        "box.getBoundingClientRect()), 2 * "
-        "/(\\d+)px$/.exec(getComputedStyle(document.querySelector('.spot:not("
-        ".spot .spot)')).boxShadow)[1])",
+        "box.right < gap)).length)(all('.spot:not(.spot .spot)').map(boxOf), 2 * "
+        "/(\\d+)px$/.exec(getComputedStyle(document.querySelector('.spot:not(.spot .spot)')).boxShadow)[1])",
         "0");
-    EXPECT_TRUE("[...document.querySelectorAll('.spot')].map(box => box.getBoundingClientRect()).some(({ "
-                "top, bottom }) => "
-                "top >= 6 && bottom <= (at('lesson').getBoundingClientRect().top || innerHeight))");
+    EXPECT_TRUE("all('.spot').map(boxOf).some(({ top, bottom }) => top >= 6 && bottom <= "
+                "(boxOf(at('lesson')).top || innerHeight))");
     EXPECT_VALUE("/[{}]|undefined|NaN|null/.exec(element('lesson').textContent)", "null");
     cr_expect(shows(value_of("location.hash"), format("#lesson-%d&", step)));
 }
@@ -405,8 +398,8 @@ static void wait_for_step(int step, const char *language)
 static bool is_right(int choice)
 {
     click("lesson-choice-%d", choice);
-    wait_until("isSettled() && at('lesson-answer').textContent.length > 2 && "
-               "at('lesson-answer').textContent !== lessons.en.wait");
+    wait_until("isSettled() && at('lesson-answer').textContent.length > 2 && at('lesson-answer').textContent "
+               "!== lessons.en.wait");
     return number_of("Number(at('lesson-answer').textContent.startsWith(lessons.en.right))") > 0;
 }
 
@@ -422,10 +415,9 @@ static void expect_answer(int right)
 static void expect_panel_fits(int width, int height)
 {
     resize_to(width, height);
-    EXPECT_TRUE(
-        "['lesson-next', 'lesson-back', 'lesson-leave'].every(name => (box => at(name).contains("
-        "document.elementFromPoint((box.left + box.right) / 2, (box.top + box.bottom) / 2)) && box.bottom <= "
-        "innerHeight)(at(name).getBoundingClientRect()))");
+    EXPECT_TRUE("['lesson-next', 'lesson-back', 'lesson-leave'].every(name => (box => "
+                "at(name).contains(document.elementFromPoint((box.left + box.right) / 2, (box.top + "
+                "box.bottom) / 2)) && box.bottom <= innerHeight)(at(name).getBoundingClientRect()))");
     EXPECT_TRUE(width < 900 ? "at('lesson').offsetHeight <= 0.4 * innerHeight + 1"
                             : "at('lesson').offsetWidth < 0.4 * innerWidth");
 }
@@ -443,10 +435,9 @@ static void expect_attempt(int step)
 {
     char *before = text_of("target"), without[99] = "";
     int words = (int)strlen(before) / 2 + 1, row = step == 8 ? (int)number_of("state.held.index") : 0;
-    static const char *const heads[] = {
-        "state.view.heads.filter(({ kind }) => kind === 'cross').map(({ name }) => "
-        "name.replaceAll('-', '.')).join()",
-        "state.head.replaceAll('-', '.')"};
+    static const char *const heads[] = {"state.view.heads.filter(({ kind }) => kind === 'cross').map(({ name "
+                                        "}) => name.replaceAll('-', '.')).join()",
+                                        "state.head.replaceAll('-', '.')"};
     char *without_heads[2] = {0};
     for (int i = 0; step == 9 && i < 2; i++)
         without_heads[i] = strtok(
@@ -489,8 +480,8 @@ PageTest(page_steps, lesson_asks_what_the_model_answers)
         /* The table says it: powers of larger scores are powers of powers. */
         if (step == 4) {
             double weight =
-                number_of("1 / [...first('.term-list').querySelectorAll('td:nth-child(3)')].reduce("
-                          "(sum, cell) => sum + cell.textContent ** Math.sqrt(8), 0)");
+                number_of("1 / [...first('.term-list').querySelectorAll('td:nth-child(3)')].reduce((sum, "
+                          "cell) => sum + cell.textContent ** Math.sqrt(8), 0)");
             int right = (int)number_of("element('lesson-choices').children.length") - 1;
             cr_expect_float_eq(number_of("Number(at('lesson-choice-%d').textContent)", right), weight, 0.006);
             expect_answer(right);
@@ -521,7 +512,7 @@ PageTest(page_steps, lesson_asks_what_the_model_answers)
     wait_for_step(9, "en");
     click("lesson-next");
     wait_until("isSettled() && !state.lesson && element('train').open");
-    EXPECT_TRUE("element('train').getBoundingClientRect().top < innerHeight / 2");
+    EXPECT_TRUE("boxOf(element('train')).top < innerHeight / 2");
 }
 
 /* About unknown words the lesson asks nothing: it leads to the list of those that are known, and one of them in their place
@@ -534,8 +525,7 @@ static void expect_no_question_about_unknown_words(void)
     EXPECT_TEXT("lesson-choice-0", "show the 8 words that it knows");
     click("lesson-choice-0");
     EXPECT_TRUE("(({ left, top }) => element('known-words').contains(document.elementFromPoint(left + 20, "
-                "top + 20)))("
-                "element('known-words').getBoundingClientRect())");
+                "top + 20)))(boxOf(element('known-words')))");
     run_script("[...element('known-words').children].find(({ textContent }) => textContent === 'b').click()");
     wait_until(
         "isSettled() && state.source === 'C b, a.' && element('lesson-choices').children.length === 4");
@@ -581,9 +571,8 @@ PageTest(page_steps, lesson_has_links_and_languages)
     /* A presentation shows what the step needs, and stays. */
     browser_open("run --lesson --numbers float32 --sentence 'c a b'", "lesson-3&present=1");
     wait_for_step(3, "en");
-    EXPECT_TRUE(
-        "state.isPresenting && [...document.querySelectorAll('.spot')].every(part => part.checkVisibility()) "
-        "&& !element('heads').checkVisibility()");
+    EXPECT_TRUE("state.isPresenting && all('.spot').every(part => part.checkVisibility()) && "
+                "!element('heads').checkVisibility()");
     browser_open("run --lesson --numbers float32 --sentence 'c a b'", "lesson-4&lang=es");
     wait_for_step(4, "es");
     EXPECT_TRUE("!element('terms').hidden && state.terms.of.row === scaledRow(Math.sqrt(8)).row");
@@ -665,8 +654,7 @@ PageTest(page_steps, scenes_show_sums_masks_and_numbers)
                  "? 'no' : 'yes'",
                  "no"); /* nothing of a run is shown */
     /* queries [0, 2] is the first word's vector, 1 0 0, times the last column of W_Q. */
-    EXPECT_VALUE("[...document.querySelectorAll('[data-test=cells-queries] .step-numbers span')].slice(0, "
-                 "3).map(cell => cell.textContent).join()",
+    EXPECT_VALUE("all('[data-test=cells-queries] .step-numbers span').slice(0, 3).map(textOf).join()",
                  "2,0,2");
     run_script("at('cells-queries').focus()");
     press("ArrowRight ArrowRight Enter");

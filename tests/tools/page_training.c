@@ -14,16 +14,10 @@ static void opened(void)
     enter(scratch("page_training"));
     run_ok("qkv generate reverse -o data --symbols 10 --shortest 3 --longest 8 --longest-test 8 --train 2000 "
            "--dev 1 --test 1");
-    write_text(".", "c.yaml",
-               "name: page\n"
-               "data: {train: data/train.tsv, src: {lang: source}, trg: {lang: target}}\n"
-               "model:\n"
-               "  encoder: {num_layers: 1, num_heads: 2, hidden_size: 32, ff_size: 64, dropout: 0, "
-               "attention: {dropout: 0}, embeddings: {dropout: 0}}\n"
-               "  decoder: {num_layers: 1, num_heads: 1, hidden_size: 32, ff_size: 64, dropout: 0, "
-               "attention: {dropout: 0}, embeddings: {dropout: 0}}\n"
-               "training: {model_dir: run, random_seed: 5, learning_rate: 0.005, batch_size: 32, shards: 1, "
-               "logging_freq: 1}\n");
+    write_config("train: data/train.tsv, src: {lang: source}, trg: {lang: target}",
+                 "num_layers: 1, num_heads: 2, hidden_size: 32, ff_size: 64, " NO_DROPOUT,
+                 "num_layers: 1, num_heads: 1, hidden_size: 32, ff_size: 64, " NO_DROPOUT,
+                 "random_seed: 5, learning_rate: 0.005, batch_size: 32, shards: 1, logging_freq: 1");
     browser_open_run(format("-s training.updates=%d", UPDATES), "--sentence '1 2'", "");
     run_script("at('train').open = true");
     wait_until("training.view !== null && training.isDrawn");

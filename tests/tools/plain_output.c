@@ -13,15 +13,11 @@ static const char *enter_hostile(const char *name)
         lines = format("%s%s %s\t%s %s\n", lines, words[i % 4][0], words[i / 4][0], words[i % 4][1],
                        words[i / 4][1]);
     write_text(".", "train.tsv", lines);
-    write_text(".", "c.yaml",
-               "name: tiny\n"
-               "data: {train: train.tsv, dev: train.tsv, src: {lang: en}, trg: {lang: es}}\n"
-               "model:\n"
-               "  encoder: {num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32}\n"
-               "  decoder: {num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32}\n"
-               "training: {model_dir: \"run\\e[2J\", learning_rate: 0.01, batch_size: 16, updates: 100, "
-               "validation_freq: 100}\n");
-    return run_ok("qkv train c.yaml 2>&1 && ln -s run?* run");
+    write_config("train: train.tsv, dev: train.tsv, src: {lang: en}, trg: {lang: es}",
+                 "num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32", NULL,
+                 "learning_rate: 0.01, batch_size: 16, updates: 100, validation_freq: 100");
+    return run_ok(
+        "qkv train c.yaml -s \"training.model_dir=$(printf 'run\\033[2J')\" 2>&1 && ln -s run?* run");
 }
 
 /* Expects a text without such sequences that begins with `start` and has `part`. */

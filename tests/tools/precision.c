@@ -6,14 +6,7 @@
 static const char *const KERNELS[] = {"portable", "avx2", "avx512"};
 static const char *const PRECISIONS[] = {"int8", "bfloat16"};
 
-/* Each test has a copy of the trained run and of its text. */
-static void enter_copy(void)
-{
-    enter(scratch("copy"));
-    run_ok("cp -R '%s'/. .", tiny_folder("precision"));
-}
-
-TestSuite(precision, .init = enter_copy);
+TestSuite(precision, .init = enter_tiny);
 
 /* The output with any kernels and number of threads, which must be the same, and other than in float32. */
 static const char *translated(const char *run_name, const char *precision)

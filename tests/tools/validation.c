@@ -6,15 +6,9 @@ static void learn(const char *name, const char *pairs, const char *settings)
 {
     enter(scratch(name));
     write_text(".", "t.tsv", pairs);
-    write_text(".", "c.yaml",
-               "name: c\ndata: {train: t.tsv, dev: t.tsv, src: {lang: en}, trg: {lang: x}}\n"
-               "model:\n"
-               "  encoder: {num_layers: 1, num_heads: 2, hidden_size: 32, ff_size: 64, dropout: 0,\n"
-               "    attention: {dropout: 0}, embeddings: {dropout: 0}}\n"
-               "  decoder: {num_layers: 1, num_heads: 2, hidden_size: 32, ff_size: 64, dropout: 0,\n"
-               "    attention: {dropout: 0}, embeddings: {dropout: 0}}\n"
-               "training: {model_dir: run, updates: 400, validation_freq: 50, batch_size: 4, learning_rate: "
-               "0.01}\n");
+    write_config("train: t.tsv, dev: t.tsv, src: {lang: en}, trg: {lang: x}",
+                 "num_layers: 1, num_heads: 2, hidden_size: 32, ff_size: 64, " NO_DROPOUT, NULL,
+                 "updates: 400, validation_freq: 50, batch_size: 4, learning_rate: 0.01");
     run_ok("qkv train c.yaml -j 1 -q %s", settings);
 }
 

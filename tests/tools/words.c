@@ -4,17 +4,14 @@
 
 enum { CAPACITY = 32 };
 
-/* A folder with a run whose words are cut into pieces. */
-static const char *pieces(void)
+/* Trains a run whose words are cut into pieces. */
+static void enter_pieces(void)
 {
-    const char *folder = scratch("pieces");
-    run_ok("cp '%s/train.tsv' '%s/tiny.yaml' '%s'", tiny_folder("words"), tiny_folder("words"), folder);
-    run_ok("cd '%s' && qkv train tiny.yaml -q -s data.src.level=bpe -s data.src.num_merges=3 -s "
+    enter_tiny();
+    run_ok("qkv train tiny.yaml -q --overwrite -s data.src.level=bpe -s data.src.num_merges=3 -s "
            "data.trg.level=bpe -s training.snapshots=2 -s data.trg.num_merges=2 -s "
            "model.encoder.positions.max_length=50 -s model.decoder.positions.max_length=50 -s "
-           "data.src.max_length=40 -s data.trg.max_length=40",
-           folder);
-    return folder;
+           "data.src.max_length=40 -s data.trg.max_length=40");
 }
 
 static bool continues(const char *token)
@@ -38,85 +35,60 @@ static int group(const cJSON *tokens, int word[CAPACITY], char *name[CAPACITY])
     return count;
 }
 
-static void expect_merged(const cJSON *tokens, const cJSON *words, const int *row_word, int rows,
-                          const int *column_word, int columns)
+/* Expects a matrix between words, at this path, to be that between tokens, merged by the names of rows and columns. */
+static void expect_merged(const cJSON *tokens, const cJSON *words, const char *path)
 {
-    cr_assert_eq(cJSON_GetArraySize(words), rows);
-    int token_rows = cJSON_GetArraySize(tokens), token_columns = json_size(tokens, "0");
-    for (int i = 0; i < rows; i++) {
+    const char *const axes[] = {cJSON_IsArray(json_at(tokens, "rows")) ? "rows" : "rows.output", "columns"};
+    const cJSON *pieces = json_at(tokens, path), *merged = json_at(words, path);
+    int word[2][CAPACITY], count[2];
+    for (int axis = 0; axis < 2; axis++) {
+        char *name[CAPACITY];
+        count[axis] = group(json_at(tokens, axes[axis]), word[axis], name);
+        cr_assert_eq(json_size(words, axes[axis]), count[axis]);
+        for (int i = 0; i < count[axis]; i++)
+            cr_expect_str_eq(json_text(words, format("%s.%d", axes[axis], i)), name[i]);
+    }
+    for (int i = 0; i < count[0]; i++) {
         double row_sum = 0;
-        cr_assert_eq(json_size(words, format("%d", i)), columns);
-        for (int j = 0; j < columns; j++) {
+        for (int j = 0; j < count[1]; j++) {
             double sum = 0;
             int parts = 0;
-            for (int r = 0; r < token_rows; r++) {
-                parts += row_word[r] == i;
-                for (int c = 0; c < token_columns; c++)
-                    if (row_word[r] == i && column_word[c] == j) sum += json_cell(tokens, r, c);
+            for (int r = 0; r < json_size(pieces, ""); r++) {
+                parts += word[0][r] == i;
+                for (int c = 0; c < json_size(pieces, "0"); c++)
+                    if (word[0][r] == i && word[1][c] == j) sum += json_cell(pieces, r, c);
             }
-            cr_expect_float_eq(json_cell(words, i, j), sum / parts, 1e-12);
-            row_sum += json_cell(words, i, j);
+            cr_expect_float_eq(json_cell(merged, i, j), sum / parts, 1e-12);
+            row_sum += json_cell(merged, i, j);
         }
         cr_expect_float_eq(row_sum, 1, 1e-6, "a row sums to 1");
     }
-}
-
-/* The names of the tokens of a report, which must be those of `tokens`, merged. */
-static int expect_tokens(const cJSON *tokens, const cJSON *merged, const char *key, int word[CAPACITY])
-{
-    char *name[CAPACITY];
-    int count = group(json_at(tokens, key), word, name);
-    cr_assert_eq(json_size(merged, key), count, "%s", key);
-    for (int i = 0; i < count; i++) cr_expect_str_eq(json_text(merged, format("%s.%d", key, i)), name[i]);
-    return count;
 }
 
 static void expect_words(const char *command)
 {
     const cJSON *tokens = json_by("qkv %s -f json", command),
                 *merged = json_by("qkv %s --words -f json", command);
-    int source_word[CAPACITY], input_word[CAPACITY], output_word[CAPACITY];
-    int sources = expect_tokens(tokens, merged, "source", source_word),
-        inputs = expect_tokens(tokens, merged, "target_input", input_word),
-        outputs = expect_tokens(tokens, merged, "target_output", output_word);
-    cr_assert_lt(sources, json_size(tokens, "source"), "some words have several pieces");
-    cr_assert_lt(outputs, json_size(tokens, "target_output"));
+    cr_assert_lt(json_size(merged, "source"), json_size(tokens, "source"), "some words have several pieces");
+    cr_assert_lt(json_size(merged, "target_output"), json_size(tokens, "target_output"));
     cr_assert_eq(json_size(tokens, "maps"), 2 * 2 + 2 + 2);
     for (int i = 0; i < json_size(tokens, "maps"); i++) {
-        const cJSON *map = json_at(tokens, format("maps.%d", i)),
-                    *words = json_at(merged, format("maps.%d", i));
-        const char *kind = json_text(map, "kind");
-        bool decoder = !strcmp(kind, "decoder"), encoder = !strcmp(kind, "encoder");
-        expect_merged(json_at(map, "weights"), json_at(words, "weights"),
-                      encoder   ? source_word
-                      : decoder ? input_word
-                                : output_word,
-                      encoder   ? sources
-                      : decoder ? inputs
-                                : outputs,
-                      decoder ? input_word : source_word, decoder ? inputs : sources);
+        const cJSON *words = json_at(merged, format("maps.%d", i));
+        const char *input = strcmp(json_text(words, "kind"), "decoder") ? "source" : "target_input";
+        expect_merged(json_at(tokens, format("maps.%d", i)), words, "weights");
+        cr_expect(cJSON_Compare(json_at(words, "columns"), json_at(merged, input), true));
     }
+    cr_expect(cJSON_Compare(json_at(merged, "maps.7.rows.output"), json_at(merged, "target_output"), true));
 }
 
 #define FOUR "run 'one four' -t 'uno cuatro' "
 
 static void expect_word_weights(const char *options)
 {
-    static const char *const axes[] = {"rows", "columns"};
     const cJSON *explanation = json_by("qkv explain " FOUR "--words %s -f json", options);
-    const cJSON *weights = step_of(explanation, 0, "weights"),
-                *words = step_of(explanation, 0, "word_weights");
-    int word[2][CAPACITY], count[2];
-    char *name[CAPACITY];
-    cr_assert_not_null(words);
-    for (int axis = 0; axis < 2; axis++) {
-        count[axis] = group(json_at(weights, axes[axis]), word[axis], name);
-        for (int i = 0; i < count[axis]; i++)
-            cr_expect_str_eq(json_text(words, format("%s.%d", axes[axis], i)), name[i]);
-    }
     for (int head = 0; head < 2; head++)
-        expect_merged(json_at(weights, format("values.%d", head)), json_at(words, format("values.%d", head)),
-                      word[0], count[0], word[1], count[1]);
+        expect_merged(step_of(explanation, 0, "weights"), step_of(explanation, 0, "word_weights"),
+                      format("values.%d", head));
 }
 
 static int width_of_png(const char *path)
@@ -130,7 +102,7 @@ Test(words, merge_the_pieces_of_words)
 {
     static const char *const options[] = {"", "--kind encoder --layer 1", "--kind decoder",
                                           "--follow 2 --follow 4 --follow 5", "--follow cuatro"};
-    enter(pieces());
+    enter_pieces();
     expect_words("attention " FOUR);
     expect_words("attention run 'one two four three'"); /* the run's own translation */
     /* Each piece of a word counts alike, however large its norms are. */
