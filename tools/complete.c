@@ -117,7 +117,7 @@ static enum qkv_status read_prompt(struct prompt *prompt, const struct qkv_run *
     if (!text && qkv_lines_open(&lines, file ? file : "-", error)) return QKV_INVALID;
     while (!status && (text || (!(status = qkv_lines_next(&lines, &found, error)) && found))) {
         size_t size = text ? strcspn(text, "\n") : lines.size;
-        if (!is_first && !has_lines && (text ? size : lines.size))
+        if (!is_first && !has_lines && size)
             status = qkv_error_set(error,
                                    "the text has several lines, but the model was trained on single ones "
                                    "(data.text is %s)",
@@ -138,9 +138,11 @@ struct writing {
     const struct qkv_run *run;
     const struct prompt *prompt;
     struct qkv_completion options;
-    struct bytes *text;      /* [n] */
-    enum qkv_status *status; /* [n] */
-    struct qkv_error *error; /* [n] */
+    struct written {
+        struct bytes text;
+        enum qkv_status status;
+        struct qkv_error error;
+    } * written; /* [n] */
 };
 
 /* Writes text `index`; called by several threads. */
@@ -148,7 +150,8 @@ static void write_one(void *context, int index)
 {
     struct writing *w = context;
     const struct prompt *prompt = w->prompt;
-    struct completion c = {.run = w->run, .text = &w->text[index], .is_streamed = n == 1};
+    struct written *written = &w->written[index];
+    struct completion c = {.run = w->run, .text = &written->text, .is_streamed = n == 1};
     struct qkv_completion options = w->options;
     options.number = index;
     options.token = add_id;
@@ -156,12 +159,12 @@ static void write_one(void *context, int index)
     c.room = prompt->count + options.max_length;
     c.tokens = malloc((size_t)(c.room + 1) * sizeof *c.tokens);
     for (int64_t i = 0; c.tokens && i < prompt->count; i++) add_token(&c, prompt->tokens[i]);
-    w->status[index] =
-        c.tokens ? qkv_complete(&options, (struct qkv_ids){prompt->count, prompt->ids}, &w->error[index])
-                 : qkv_no_memory(&w->error[index]);
-    if (!w->status[index] && c.count) add_token(&c, NULL);
-    if (!w->status[index] && (c.has_failed || c.text->failed))
-        w->status[index] = qkv_no_memory(&w->error[index]);
+    written->status =
+        c.tokens ? qkv_complete(&options, (struct qkv_ids){prompt->count, prompt->ids}, &written->error)
+                 : qkv_no_memory(&written->error);
+    if (!written->status && c.count) add_token(&c, NULL);
+    if (!written->status && (c.has_failed || c.text->failed))
+        written->status = qkv_no_memory(&written->error);
     free(c.tokens);
     qkv_arena_release(&c.arena);
 }
@@ -170,24 +173,21 @@ static void write_one(void *context, int index)
 static enum qkv_status write_all(struct writing *w, struct qkv_workers *workers, struct qkv_error *error)
 {
     enum qkv_status status = QKV_OK;
-    w->text = required(calloc((size_t)n, sizeof *w->text));
-    w->status = required(calloc((size_t)n, sizeof *w->status));
-    w->error = required(calloc((size_t)n, sizeof *w->error));
+    w->written = required(calloc((size_t)n, sizeof *w->written));
     qkv_workers_run(workers, (int)n, write_one, w);
     for (int64_t i = 0; i < n; i++) {
-        if (w->status[i] && !status) {
-            status = w->status[i];
-            *error = w->error[i];
+        const struct written *written = &w->written[i];
+        if (written->status && !status) {
+            status = written->status;
+            *error = written->error;
         }
         if (!status && n > 1) {
             if (i) puts("---");
-            print_result(stdout, w->text[i].data ? w->text[i].data : "");
+            print_result(stdout, written->text.data ? written->text.data : "");
         }
-        free(w->text[i].data);
+        free(written->text.data);
     }
-    free(w->text);
-    free(w->status);
-    free(w->error);
+    free(w->written);
     if (!status && (fflush(stdout) || ferror(stdout)))
         status = qkv_error_set(error, "<stdout>: cannot be written: %s", strerror(errno));
     return status;

@@ -96,31 +96,24 @@ bool qkv_path_is_text(const char *path)
 const char **qkv_path_files(struct qkv_arena *arena, const char *path, int64_t *count)
 {
     struct stat status;
-    const char *pattern = "*", *folder = path, **files = qkv_arena_array(arena, 1, sizeof *files);
-    bool exists = !strcmp(path, "-") || !stat(path, &status);
-    int64_t capacity = 1;
-    *count = 0;
-    if (exists && (!strcmp(path, "-") || !S_ISDIR(status.st_mode))) {
-        if (files) files[(*count)++] = path;
-        return files;
-    }
+    struct dirent **entries = NULL;
+    const char *pattern = "*", *folder = path;
+    bool exists = !strcmp(path, "-") || !stat(path, &status),
+         is_file = exists && (!strcmp(path, "-") || !S_ISDIR(status.st_mode));
     if (!exists) folder = folder_of(arena, path, &pattern);
-    DIR *entries = folder ? opendir(folder) : NULL;
-    for (struct dirent *entry; entries && files && (entry = readdir(entries));) {
-        if (fnmatch(pattern, entry->d_name, FNM_PERIOD)) continue;
-        const char *file = qkv_arena_format(arena, "%s/%s", folder, entry->d_name);
-        if (file && !stat(file, &status) && S_ISDIR(status.st_mode)) continue;
-        if (*count == capacity) {
-            const char **more = qkv_arena_array(arena, capacity *= 2, sizeof *more);
-            if (more) memcpy(more, files, (size_t)*count * sizeof *more);
-            files = more;
-        }
-        if (!file) files = NULL;
-        if (files) files[(*count)++] = file;
+    int found = folder && !is_file ? scandir(folder, &entries, NULL, NULL) : 0;
+    const char **files = qkv_arena_array(arena, found > 0 ? found + 1 : 1, sizeof *files);
+    *count = 0;
+    for (int i = 0; i < found; i++) {
+        const char *name = entries[i]->d_name, *file = NULL;
+        if (!fnmatch(pattern, name, FNM_PERIOD)) file = qkv_arena_format(arena, "%s/%s", folder, name);
+        if (file && files && (stat(file, &status) || !S_ISDIR(status.st_mode))) files[(*count)++] = file;
+        free(entries[i]);
     }
-    if (entries) closedir(entries);
-    if (files && !*count && !exists) files[(*count)++] = path;
-    if (files) qsort(files, (size_t)*count, sizeof *files, qkv_by_text);
+    free(entries);
+    if (arena->failed) return NULL;
+    if (!*count && (is_file || !exists)) files[(*count)++] = path;
+    qsort(files, (size_t)*count, sizeof *files, qkv_by_text);
     return files;
 }
 
