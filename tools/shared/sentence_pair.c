@@ -177,7 +177,8 @@ struct qkv_attention_collector *sentence_pair_collector(struct sentence_pair *v,
     struct qkv_attention_collector *collector = v->collector[untrained];
     if (collector || !model) return collector;
     v->collector[untrained] = collector = qkv_attention_collector_new(model, error);
-    return collector && norms && qkv_attention_collector_measure_norms(collector, error) ? NULL : collector;
+    if (collector) qkv_attention_collector_measure_norms(collector, norms);
+    return collector;
 }
 
 const char *sentence_pair_title(struct sentence_pair *v)

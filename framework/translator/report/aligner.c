@@ -18,7 +18,6 @@ struct qkv_aligner {
         struct qkv_aligner_map map;         /* the map in use; head QKV_ATTENTION_BEST until one is chosen */
         struct qkv_aligner_map *candidates; /* [candidate_count]: the heads to choose from */
         int64_t candidate_count;
-        struct value_norms norms; /* empty unless the options want norms */
     } direction[2];
     struct forced_slots slots;
     struct qkv_arena arena;
@@ -58,15 +57,11 @@ static enum qkv_status open_direction(struct qkv_aligner *aligner, struct direct
     struct qkv_attention_collector *collector = qkv_attention_collector_new(direction->run->model, error);
     if (!collector) return QKV_INVALID;
     struct qkv_error inner = {""};
+    /* A network that does not record values is refused here and not only in the first run. */
+    qkv_attention_collector_measure_norms(collector, aligner->options.norms);
     enum qkv_status status = qkv_attention_collect(collector, 1, &empty, CROSS, &report, &inner);
     if (status == QKV_FAILED) status = QKV_OK; /* maps that are not finite will be reported for the pairs */
     if (!status) status = find_maps(aligner, direction, &report, &inner);
-    if (!status && aligner->options.norms)
-        status = qkv_value_norms_init(&direction->norms, direction->run->model, CROSS, &inner);
-    /* A network that does not record values is refused here and not only in the first run. */
-    if (!status && aligner->options.norms)
-        status =
-            qkv_value_norms_apply(&direction->norms, &collector->trace, 1, &report, &aligner->arena, &inner);
     qkv_attention_collector_free(collector);
     return status ? qkv_error_set(error, "%s: %s", direction->run->path, inner.message) : QKV_OK;
 }
@@ -103,16 +98,14 @@ struct qkv_aligner *qkv_aligner_new(const struct qkv_run *run, const struct qkv_
         return NULL;
     }
     const struct qkv_run *const runs[] = {run, reverse};
-    const struct value_norms *norms[2] = {NULL};
     enum qkv_status status = QKV_OK;
     aligner->options = *options;
     aligner->direction_count = reverse ? 2 : 1;
     for (int d = 0; !status && d < aligner->direction_count; d++) {
         aligner->direction[d] = (struct direction){.run = runs[d], .map = options->map[d]};
-        if (options->norms) norms[d] = &aligner->direction[d].norms;
         status = open_direction(aligner, &aligner->direction[d], error);
     }
-    if (!status) status = qkv_forced_open(&aligner->slots, workers, runs, norms, error);
+    if (!status) status = qkv_forced_open(&aligner->slots, workers, runs, options->norms, error);
     if (!status) return aligner;
     qkv_aligner_free(aligner);
     return NULL;
@@ -122,7 +115,6 @@ void qkv_aligner_free(struct qkv_aligner *aligner)
 {
     if (!aligner) return;
     qkv_forced_close(&aligner->slots);
-    for (int d = 0; d < 2; d++) qkv_value_norms_release(&aligner->direction[d].norms);
     qkv_arena_release(&aligner->arena);
     free(aligner);
 }

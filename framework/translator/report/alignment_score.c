@@ -107,8 +107,7 @@ enum qkv_status qkv_alignment_evaluate(const struct qkv_run *run, const struct q
     struct forced_slots slots = {0};
     enum qkv_status status = qkv_corpus_links_read(&scoring.gold, links, from, corpus, error);
     if (!status)
-        status = qkv_forced_open(&slots, NULL, (const struct qkv_run *const[]){run, NULL},
-                                 (const struct value_norms *const[]){NULL, NULL}, error);
+        status = qkv_forced_open(&slots, NULL, (const struct qkv_run *const[]){run, NULL}, false, error);
     score->missing = scoring.gold.missing;
     score->spaces = scoring.gold.spaces;
     if (!status) status = qkv_forced_run(&slots, corpus->count, score_group, &scoring, error);

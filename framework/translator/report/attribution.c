@@ -401,14 +401,12 @@ enum qkv_status qkv_attribute(struct qkv_attention_collector *collector,
 {
     struct attribution a = {
         .collector = collector, .pair = pair, .options = options, .report = report, .error = error};
-    const struct value_norms *before = collector->norms;
+    const bool norms = options->method == QKV_ATTRIBUTION_NORMS, before = collector->has_norms;
     if ((unsigned)options->method >= QKV_ATTRIBUTION_METHODS)
         return qkv_error_set(error, "there is no attribution method %d", (int)options->method);
-    bool norms = options->method == QKV_ATTRIBUTION_NORMS;
-    if (norms && !before && qkv_attention_collector_measure_norms(collector, error)) return QKV_INVALID;
-    if (!norms) collector->norms = NULL;
+    if (norms != before) qkv_attention_collector_measure_norms(collector, norms);
     enum qkv_status status = attribute(&a, &METHODS[options->method]);
-    collector->norms = before;
+    collector->has_norms = before;
     return status;
 }
 

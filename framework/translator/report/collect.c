@@ -38,8 +38,9 @@ struct qkv_attention_collector *qkv_attention_collector_new(const struct qkv_mod
 {
     struct qkv_attention_collector *collector = calloc(1, sizeof *collector);
     if (collector) collector->graph = qkv_graph_new(model->parameters.dtype);
-    if (!collector || !collector->graph) {
-        free(collector);
+    if (collector) collector->gram = calloc((size_t)qkv_model_head_count(model) + 1, sizeof *collector->gram);
+    if (!collector || !collector->graph || !collector->gram) {
+        qkv_attention_collector_free(collector);
         qkv_no_memory(error);
         return NULL;
     }
@@ -55,23 +56,16 @@ void qkv_attention_collector_free(struct qkv_attention_collector *collector)
     qkv_graph_free(collector->graph);
     qkv_batch_release(&collector->batch);
     qkv_arena_release(&collector->arena);
-    qkv_value_norms_release(&collector->own_norms);
+    qkv_arena_release(&collector->gram_arena);
+    free(collector->gram);
     free(collector);
 }
 
-void qkv_attention_collector_set_norms(struct qkv_attention_collector *collector,
-                                       const struct value_norms *norms)
+void qkv_attention_collector_measure_norms(struct qkv_attention_collector *collector, bool norms)
 {
-    collector->norms = norms;
-}
-
-enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attention_collector *collector,
-                                                      struct qkv_error *error)
-{
-    qkv_value_norms_release(&collector->own_norms);
-    enum qkv_status status = qkv_value_norms_init(&collector->own_norms, collector->model, ~0u, error);
-    collector->norms = status ? NULL : &collector->own_norms;
-    return status;
+    collector->has_norms = norms;
+    memset(collector->gram, 0, (size_t)qkv_model_head_count(collector->model) * sizeof *collector->gram);
+    qkv_arena_reset(&collector->gram_arena);
 }
 
 /* Whether the decoder outputs the last target token without reading it. */
@@ -349,9 +343,7 @@ enum qkv_status qkv_attention_collect(struct qkv_attention_collector *collector,
             return qkv_no_memory(error);
         if (fill_maps(collector, kinds, i, &reports[i], error)) return QKV_INVALID;
     }
-    if (collector->norms &&
-        qkv_value_norms_apply(collector->norms, &collector->trace, count, reports, &collector->arena, error))
-        return QKV_INVALID;
+    if (collector->has_norms && qkv_value_norms_apply(collector, count, reports, error)) return QKV_INVALID;
     for (int64_t i = 0; i < count; i++)
         if (check_finite(&reports[i], error)) return QKV_FAILED;
     return QKV_OK;

@@ -33,34 +33,6 @@ const struct qkv_part *qkv_recorded_attention(const struct recorded_pass *pass, 
 const struct qkv_part *qkv_recorded_stack(const struct recorded_pass *pass, enum qkv_part_role role,
                                           enum qkv_stack_id stack, struct part_shape shape);
 
-/* ---- norms of transformed value vectors (Kobayashi et al. 2020; recorded.c) ---- */
-
-/* The heads of a model. With v a value and W the rows of the output projection that belong to a head, norm(v W)^2 = v G v for
- * G = W W^T; this holds G of each head. */
-struct value_norms {
-    const struct qkv_model *model;
-    struct head_norm {
-        struct qkv_head head;
-        int64_t width;      /* V: of a value */
-        const double *gram; /* [V, V] */
-    } * heads;              /* [count]: those of the wanted kinds */
-    int64_t count;
-    struct qkv_arena arena;
-};
-
-/* kinds: bits 1u << kind. Norms that are all zero can be released. Fails, with nothing to release, when memory runs out,
- * and when the network has no layer that multiplies the context of a head (qkv_model_head_rows). */
-enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv_model *model, unsigned kinds,
-                                     struct qkv_error *error);
-void qkv_value_norms_release(struct value_norms *norms);
-
-/* Replaces the maps of reports by maps of weights times norms, in the arena; the norms must have the kinds of these maps. The
- * reports must be all reports of one pass, in its order, made by a collector, so that their maps fit the sentences; trace: of
- * that pass. Fails when memory runs out, and when the network has not recorded QKV_PART_VALUE for the layer of a map. */
-enum qkv_status qkv_value_norms_apply(const struct value_norms *norms, const struct qkv_trace *trace,
-                                      int64_t count, struct qkv_attention_report *reports,
-                                      struct qkv_arena *arena, struct qkv_error *error);
-
 /* ---- collectors and their passes (collect.c) ---- */
 
 struct qkv_attention_collector {
@@ -71,8 +43,9 @@ struct qkv_attention_collector {
     struct qkv_trace trace;
     struct qkv_tensor *hidden;              /* of the decoder */
     const struct qkv_tensor *probabilities; /* of the next tokens; NULL: not computed */
-    const struct value_norms *norms;        /* NULL: maps hold weights; otherwise weights times norms */
-    struct value_norms own_norms;
+    bool has_norms;                         /* maps hold weights times norms; false: weights */
+    const double **gram; /* of each head of the model, for norms (recorded.c); NULL: not computed yet */
+    struct qkv_arena gram_arena;
     struct qkv_arena arena; /* of the reports of the last call */
 };
 
@@ -80,18 +53,16 @@ struct qkv_attention_collector {
 enum qkv_status qkv_attention_collector_run(struct qkv_attention_collector *collector, int64_t count,
                                             const struct qkv_attention_pair *pairs, struct qkv_error *error);
 
-/* From the next pass on, maps hold norms: each weight times the norm of the vector that it multiplies, which is the value
- * after the output projection of its head (Kobayashi et al. 2020, "Attention is Not Only a Weight"). All passes use the
- * output projections as they are at this call. Fails when memory runs out, and for a program's own network whose single head
- * has no attentional layer; maps then still hold weights. A pass fails if a program's own network does not record the
- * values (qkv_trace_record in model.h). */
-enum qkv_status qkv_attention_collector_measure_norms(struct qkv_attention_collector *collector,
-                                                      struct qkv_error *error);
+/* From the next pass on, maps hold norms (false: weights): each weight times the norm of the vector that it multiplies, which is
+ * the value after the output projection of its head (Kobayashi et al. 2020, "Attention is Not Only a Weight"). All passes use the
+ * output projections as they are in the first one. A pass fails if a program's own network does not record the values
+ * (qkv_trace_record in model.h), or has no attentional layer after its single head. */
+void qkv_attention_collector_measure_norms(struct qkv_attention_collector *collector, bool norms);
 
-/* Like qkv_attention_collector_measure_norms, but with norms that the caller owns, so that several collectors can share them.
- * NULL: maps hold weights. */
-void qkv_attention_collector_set_norms(struct qkv_attention_collector *collector,
-                                       const struct value_norms *norms);
+/* Replaces the maps of `count` reports, which must be those of the last pass, in its order, by maps of weights times norms, as long
+ * as the reports live. Fails as such a pass does. */
+enum qkv_status qkv_value_norms_apply(struct qkv_attention_collector *collector, int64_t count,
+                                      struct qkv_attention_report *reports, struct qkv_error *error);
 
 /* ---- sentences that a user gives to a run (collect.c) ---- */
 
@@ -149,11 +120,9 @@ struct forced_slots {
     struct forced_slot *slot; /* [count] */
 };
 
-/* Makes the slots for one or two runs (the second NULL). norms: maps of these runs hold weights times these norms, which must
- * outlive the slots; NULL: weights. Slots that are all zero can be closed. Fails when memory runs out. */
+/* Makes the slots for one or two runs (the second NULL). norms: maps hold weights times norms. Slots that are all zero can be closed. Fails when memory runs out. */
 enum qkv_status qkv_forced_open(struct forced_slots *slots, struct qkv_workers *workers,
-                                const struct qkv_run *const runs[2], const struct value_norms *const norms[2],
-                                struct qkv_error *error);
+                                const struct qkv_run *const runs[2], bool norms, struct qkv_error *error);
 void qkv_forced_close(struct forced_slots *slots);
 
 /* Processes one group of at most FORCED_MAX pairs: first .. first + count - 1. Errors go to slot->error. */

@@ -6,8 +6,7 @@
 /* ---- slots ---- */
 
 enum qkv_status qkv_forced_open(struct forced_slots *slots, struct qkv_workers *workers,
-                                const struct qkv_run *const runs[2], const struct value_norms *const norms[2],
-                                struct qkv_error *error)
+                                const struct qkv_run *const runs[2], bool norms, struct qkv_error *error)
 {
     *slots = (struct forced_slots){.workers = workers, .count = qkv_workers_count(workers)};
     slots->slot = calloc((size_t)slots->count, sizeof *slots->slot);
@@ -18,7 +17,7 @@ enum qkv_status qkv_forced_open(struct forced_slots *slots, struct qkv_workers *
             *passes = (struct forced_passes){.run = runs[d], .kinds = 1u << QKV_ATTENTION_CROSS};
             passes->collector = qkv_attention_collector_new(runs[d]->model, error);
             if (!passes->collector) return QKV_INVALID;
-            qkv_attention_collector_set_norms(passes->collector, norms[d]);
+            qkv_attention_collector_measure_norms(passes->collector, norms);
         }
     return QKV_OK;
 }

@@ -289,7 +289,6 @@ struct measuring {
     const struct qkv_heads_options *options;
     struct qkv_measured_heads *measured;
     struct qkv_alignments gold; /* empty without links */
-    struct value_norms norms;
     struct forced_slots slots;
     struct head_gradients *gradients; /* [slots] */
     struct head_sums *sums; /* [groups, heads]; a group has FORCED_MAX pairs, the last one may have fewer */
@@ -329,7 +328,6 @@ static enum qkv_status add_group(void *context, struct forced_slot *slot, int64_
 {
     struct measuring *m = context;
     struct head_gradients *gradients = &m->gradients[slot - m->slots.slot];
-    struct forced_passes *passes = &slot->passes[0];
     struct head_sums *sums = m->sums + first / FORCED_MAX * m->measured->count;
     struct forced_pair pairs[FORCED_MAX];
     struct qkv_attention_report norms[FORCED_MAX];
@@ -339,9 +337,7 @@ static enum qkv_status add_group(void *context, struct forced_slot *slot, int64_
         if (check_maps(m, &pairs[i].report, &slot->error)) return QKV_INVALID;
         norms[i] = pairs[i].report;
     }
-    if (qkv_value_norms_apply(&m->norms, &passes->collector->trace, count, norms, &passes->arena,
-                              &slot->error))
-        return QKV_INVALID;
+    if (qkv_value_norms_apply(slot->passes[0].collector, count, norms, &slot->error)) return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         int64_t pair = first + i;
         const struct head_maps maps = {
@@ -365,8 +361,8 @@ static enum qkv_status measure_maps(struct measuring *m, struct qkv_error *error
     int64_t heads = m->measured->count, groups = (m->corpus->count + FORCED_MAX - 1) / FORCED_MAX;
     m->sums = qkv_arena_zeros(&m->arena, groups * heads, sizeof *m->sums);
     if (!m->sums) return qkv_no_memory(error);
-    if (qkv_forced_open(&m->slots, m->options->workers, (const struct qkv_run *const[]){m->run, NULL},
-                        (const struct value_norms *const[]){NULL, NULL}, error))
+    if (qkv_forced_open(&m->slots, m->options->workers, (const struct qkv_run *const[]){m->run, NULL}, false,
+                        error))
         return QKV_INVALID;
     m->gradients = qkv_arena_zeros(&m->arena, m->slots.count, sizeof *m->gradients);
     if (!m->gradients) return qkv_no_memory(error);
@@ -475,7 +471,6 @@ static enum qkv_status measure(struct measuring *m, struct qkv_error *error)
     if (m->options->links &&
         qkv_corpus_links_read(&m->gold, m->options->links, m->options->links_from, m->corpus, error))
         return QKV_INVALID;
-    if (qkv_value_norms_init(&m->norms, model, ~0u, error)) return QKV_INVALID;
     enum qkv_status status = measure_maps(m, error);
     if (!status) status = measure_ablation(m, error);
     if (status) return status;
@@ -493,7 +488,6 @@ enum qkv_status qkv_heads_measure(struct qkv_run *run, const struct qkv_corpus *
     enum qkv_status status = measure(&m, error);
     for (int i = 0; m.gradients && i < m.slots.count; i++) gradients_release(&m.gradients[i]);
     qkv_forced_close(&m.slots);
-    qkv_value_norms_release(&m.norms);
     qkv_alignments_release(&m.gold);
     qkv_arena_release(&m.arena);
     if (status) qkv_measured_heads_release(measured);

@@ -57,62 +57,8 @@ const struct qkv_part *qkv_recorded_stack(const struct recorded_pass *pass, enum
 
 /* ---- norms of values ---- */
 
-/* Computes G = W W^T of a head, whose W is `rows` of a matrix [any, outputs]. values: workspace for W. */
-static void multiply_rows(const struct qkv_parameters *parameters, struct qkv_rows rows, double *values,
-                          double *gram)
-{
-    int64_t outputs = rows.parameter->shape.size[1], width = rows.count;
-    for (int64_t i = 0; i < width * outputs; i++)
-        values[i] = qkv_parameter_get(parameters, rows.parameter, rows.first * outputs + i);
-    for (int64_t i = 0; i < width; i++)
-        for (int64_t j = 0; j <= i; j++) {
-            double sum = 0;
-            for (int64_t k = 0; k < outputs; k++) sum += values[i * outputs + k] * values[j * outputs + k];
-            gram[i * width + j] = gram[j * width + i] = sum;
-        }
-}
-
-/* Computes G of a head. In a recurrent network the values are the memory. */
-static enum qkv_status add_head(struct value_norms *norms, struct qkv_head head, struct qkv_error *error)
-{
-    struct qkv_rows rows;
-    if (!qkv_model_head_rows(norms->model, head, &rows))
-        return qkv_error_set(error,
-                             "network %s: its function attention gives no layer that multiplies the context "
-                             "of layer %lld of %s attention (attentional), which norms of values need",
-                             norms->model->interface->name, (long long)head.layer,
-                             qkv_attention_kind_name(head.attention));
-    int64_t outputs = rows.parameter->shape.size[1];
-    double *gram = qkv_arena_array(&norms->arena, rows.count * rows.count, sizeof *gram);
-    double *values = qkv_arena_array(&norms->arena, rows.count * outputs, sizeof *values);
-    if (!gram || !values) return qkv_no_memory(error);
-    multiply_rows(&norms->model->parameters, rows, values, gram);
-    norms->heads[norms->count++] = (struct head_norm){head, rows.count, gram};
-    return QKV_OK;
-}
-
-enum qkv_status qkv_value_norms_init(struct value_norms *norms, const struct qkv_model *model, unsigned kinds,
-                                     struct qkv_error *error)
-{
-    int64_t count = qkv_model_head_count(model);
-    *norms = (struct value_norms){.model = model};
-    norms->heads = qkv_arena_array(&norms->arena, count, sizeof *norms->heads);
-    enum qkv_status status = norms->heads ? QKV_OK : qkv_no_memory(error);
-    for (int64_t i = 0; i < count && !status; i++) {
-        const struct qkv_head head = qkv_model_head(model, i);
-        if (kinds & 1u << head.attention) status = add_head(norms, head, error);
-    }
-    if (status) qkv_value_norms_release(norms);
-    return status;
-}
-
-void qkv_value_norms_release(struct value_norms *norms)
-{
-    qkv_arena_release(&norms->arena);
-    *norms = (struct value_norms){0};
-}
-
-/* norm(v W) for one value v [V], from G = W W^T: the square root of v G v^T. product: workspace for V numbers. */
+/* norm(v W) for one value v [V], with W the rows of the output projection that belong to a head: the square root of v G v^T with
+ * G = W W^T. product: workspace for V numbers. */
 static double norm_of(const double *value, const double *gram, int64_t width, double *product)
 {
     double square = 0;
@@ -131,10 +77,10 @@ static int64_t queries_of(const int64_t keys[QKV_ATTENTION_KINDS], enum qkv_atte
 
 /* The norms of all values of a pass, and the offset of the current sentence. */
 struct pass_norms {
-    const struct value_norms *norms;
+    struct qkv_attention_collector *collector;
     struct recorded_pass recorded;
     struct qkv_arena *arena;
-    double **of_head;                   /* [norms->count]: [keys]; NULL: no map has needed them yet */
+    double **of_head;                   /* [heads]: [keys]; NULL: no map has needed them yet */
     int64_t keys[QKV_ATTENTION_KINDS];  /* of the pass */
     int64_t first[QKV_ATTENTION_KINDS]; /* keys of the sentences before the current one */
     struct part_numbers {               /* of the values and of the output gates that were needed last */
@@ -142,6 +88,30 @@ struct pass_norms {
         double *numbers; /* [keys, groups * V]; [queries, H * V] */
     } values, gates;
 };
+
+/* G = W W^T [V, V] of head i, whose W [V, any] is `rows`; kept for later passes. NULL with a message. */
+static const double *gram_of(struct pass_norms *pass, int64_t i, struct qkv_rows rows)
+{
+    struct qkv_attention_collector *collector = pass->collector;
+    const int64_t outputs = rows.parameter->shape.size[1], width = rows.count;
+    if (collector->gram[i]) return collector->gram[i];
+    double *gram = qkv_arena_array(&collector->gram_arena, width * width, sizeof *gram),
+           *values = qkv_arena_array(pass->arena, width * outputs, sizeof *values);
+    if (!gram || !values) {
+        qkv_no_memory(pass->recorded.error);
+        return NULL;
+    }
+    for (int64_t k = 0; k < width * outputs; k++)
+        values[k] =
+            qkv_parameter_get(&collector->model->parameters, rows.parameter, rows.first * outputs + k);
+    for (int64_t r = 0; r < width; r++)
+        for (int64_t c = 0; c <= r; c++) {
+            double sum = 0;
+            for (int64_t k = 0; k < outputs; k++) sum += values[r * outputs + k] * values[c * outputs + k];
+            gram[r * width + c] = gram[c * width + r] = sum;
+        }
+    return collector->gram[i] = gram;
+}
 
 /* Reads a part that a layer has recorded, unless `read` has it already; false with a message. */
 static bool read_part(struct pass_norms *pass, struct part_numbers *read, enum qkv_part_role role,
@@ -157,21 +127,30 @@ static bool read_part(struct pass_norms *pass, struct part_numbers *read, enum q
     return true;
 }
 
-/* Computes the norms of the values of a head, one for each key of the pass; with an output gate, whose factors differ from query
- * to query, one for each pair of a query and a key. NULL with a message. */
-static double *compute_norms(struct pass_norms *pass, const struct head_norm *head)
+/* Computes the norms of the values of head i, one for each key of the pass; with an output gate, whose factors differ from query
+ * to query, one for each pair of a query and a key. In a recurrent network the values are the memory. NULL with a message. */
+static double *compute_norms(struct pass_norms *pass, int64_t i, struct qkv_head head,
+                             const struct qkv_multi_head *multi_head)
 {
-    const enum qkv_attention_kind kind = head->head.attention;
-    const struct qkv_multi_head *multi_head =
-        qkv_model_attention(pass->norms->model, kind, head->head.layer).multi_head;
+    const enum qkv_attention_kind kind = head.attention;
+    const struct qkv_model *model = pass->collector->model;
+    struct qkv_rows rows;
+    if (!qkv_model_head_rows(model, head, &rows)) {
+        qkv_error_set(pass->recorded.error,
+                      "network %s: its function attention gives no layer that multiplies the context "
+                      "of layer %lld of %s attention (attentional), which norms of values need",
+                      model->interface->name, (long long)head.layer, qkv_attention_kind_name(kind));
+        return NULL;
+    }
     bool is_gated = multi_head && multi_head->gate.weight;
     int64_t groups = multi_head ? qkv_attention_key_value_heads(&multi_head->rule) : 1,
-            heads = multi_head ? multi_head->rule.heads : 1, keys = pass->keys[kind], width = head->width,
+            heads = multi_head ? multi_head->rule.heads : 1, keys = pass->keys[kind], width = rows.count,
             queries = is_gated ? queries_of(pass->keys, kind) : 1;
-    if (!read_part(pass, &pass->values, QKV_PART_VALUE, &head->head,
-                   (struct part_shape){keys, groups * width}) ||
-        (is_gated && !read_part(pass, &pass->gates, QKV_PART_GATE, &head->head,
-                                (struct part_shape){queries, heads * width})))
+    const double *gram = gram_of(pass, i, rows);
+    if (!gram ||
+        !read_part(pass, &pass->values, QKV_PART_VALUE, &head, (struct part_shape){keys, groups * width}) ||
+        (is_gated &&
+         !read_part(pass, &pass->gates, QKV_PART_GATE, &head, (struct part_shape){queries, heads * width})))
         return NULL;
     double *norms = qkv_arena_array(pass->arena, queries * keys, sizeof *norms);
     double *product = qkv_arena_array(pass->arena, 2 * width, sizeof *product), *gated = product + width;
@@ -180,14 +159,13 @@ static double *compute_norms(struct pass_norms *pass, const struct head_norm *he
         return NULL;
     }
     /* Consecutive heads share keys and values. */
-    int64_t group = (head->head.head - 1) * groups / heads;
-    for (int64_t i = 0; i < queries * keys; i++) {
-        const double *value = pass->values.numbers + (i % keys * groups + group) * width;
+    int64_t group = (head.head - 1) * groups / heads;
+    for (int64_t k = 0; k < queries * keys; k++) {
+        const double *value = pass->values.numbers + (k % keys * groups + group) * width;
         for (int64_t d = 0; d < width; d++)
-            gated[d] =
-                value[d] *
-                (is_gated ? pass->gates.numbers[(i / keys * heads + head->head.head - 1) * width + d] : 1);
-        norms[i] = norm_of(gated, head->gram, width, product);
+            gated[d] = value[d] *
+                       (is_gated ? pass->gates.numbers[(k / keys * heads + head.head - 1) * width + d] : 1);
+        norms[k] = norm_of(gated, gram, width, product);
     }
     return norms;
 }
@@ -196,14 +174,14 @@ static double *compute_norms(struct pass_norms *pass, const struct head_norm *he
  * none. *step: from the norms of a query to those of the next one. */
 static const double *norms_of_map(struct pass_norms *pass, const struct qkv_attention_map *map, int64_t *step)
 {
-    const struct value_norms *norms = pass->norms;
-    for (int64_t i = 0; i < norms->count; i++) {
-        const struct qkv_head head = norms->heads[i].head;
+    const struct qkv_model *model = pass->collector->model;
+    for (int64_t i = 0; i < qkv_model_head_count(model); i++) {
+        const struct qkv_head head = qkv_model_head(model, i);
         if (head.attention != map->kind || head.layer != map->layer || head.head != map->head) continue;
         const struct qkv_multi_head *multi_head =
-            qkv_model_attention(norms->model, head.attention, head.layer).multi_head;
+            qkv_model_attention(model, head.attention, head.layer).multi_head;
         *step = multi_head && multi_head->gate.weight ? pass->keys[map->kind] : 0;
-        if (!pass->of_head[i]) pass->of_head[i] = compute_norms(pass, &norms->heads[i]);
+        if (!pass->of_head[i]) pass->of_head[i] = compute_norms(pass, i, head, multi_head);
         if (!pass->of_head[i]) return NULL;
         return pass->of_head[i] + pass->first[map->kind] + *step * queries_of(pass->first, map->kind);
     }
@@ -212,7 +190,7 @@ static const double *norms_of_map(struct pass_norms *pass, const struct qkv_atte
     qkv_error_set(pass->recorded.error,
                   "network %s: its function attention gives no layer with the head %s, which norms of "
                   "values need",
-                  norms->model->interface->name, name);
+                  model->interface->name, name);
     return NULL;
 }
 
@@ -242,13 +220,13 @@ static enum qkv_status multiply_maps(struct qkv_attention_report *report, struct
     return QKV_OK;
 }
 
-enum qkv_status qkv_value_norms_apply(const struct value_norms *norms, const struct qkv_trace *trace,
-                                      int64_t count, struct qkv_attention_report *reports,
-                                      struct qkv_arena *arena, struct qkv_error *error)
+enum qkv_status qkv_value_norms_apply(struct qkv_attention_collector *collector, int64_t count,
+                                      struct qkv_attention_report *reports, struct qkv_error *error)
 {
-    struct pass_norms pass = {
-        .norms = norms, .recorded = {norms->model, trace, "norms of values", error}, .arena = arena};
-    pass.of_head = qkv_arena_zeros(arena, norms->count, sizeof *pass.of_head);
+    struct pass_norms pass = {.collector = collector,
+                              .recorded = {collector->model, &collector->trace, "norms of values", error},
+                              .arena = &collector->arena};
+    pass.of_head = qkv_arena_zeros(pass.arena, qkv_model_head_count(collector->model), sizeof *pass.of_head);
     if (!pass.of_head) return qkv_no_memory(error);
     for (int64_t i = 0; i < count; i++)
         for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
