@@ -389,14 +389,13 @@ Test(attribution, patching_all_of_a_state_gives_the_other_prediction)
     enum { STEP = 2 };
     static const int32_t OTHER_IDS[] = {6, 5, 4, 3};
     struct qkv_attention_pair other = WITH_PROBABILITIES;
-    struct qkv_attention_report report;
     struct qkv_explanation patched;
     double before[T], after[T];
     struct subject subject RELEASED(release_subject) = make_subject(20);
     other.source.ids = OTHER_IDS;
     log_probabilities(&subject, &WITH_PROBABILITIES, before);
     log_probabilities(&subject, &other, after);
-    expect_done(qkv_patch(subject.collector, &WITH_PROBABILITIES, &other, STEP, &report, &patched, &error));
+    expect_done(qkv_patch(subject.collector, &WITH_PROBABILITIES, other.source, STEP, &patched, &error));
     /* The output depends on the last state alone; the encoder's middle words are the same in both. */
     const double *states = matrix_of(&patched, "decoder_states", 1, STEP + 1),
                  *source = matrix_of(&patched, "encoder_states", 2, S);
@@ -408,12 +407,12 @@ Test(attribution, patching_all_of_a_state_gives_the_other_prediction)
     cr_expect(fabs(heads[0]) > 1e-9 && fabs(heads[1]) > 1e-9 && heads[0] != heads[1]);
     matrix_of(&patched, "encoder_heads", 2, HEADS);
     /* By its own numbers, nothing changes. */
-    expect_done(qkv_patch(subject.collector, &WITH_PROBABILITIES, &WITH_PROBABILITIES, STEP, &report,
-                          &patched, &error));
+    expect_done(
+        qkv_patch(subject.collector, &WITH_PROBABILITIES, WITH_PROBABILITIES.source, STEP, &patched, &error));
     const double *own = matrix_of(&patched, "encoder_states", 2, S);
     for (int i = 0; i < 2 * S; i++) cr_expect_eq(own[i], 0.0);
     other.source.length = 3;
-    cr_expect_eq(qkv_patch(subject.collector, &WITH_PROBABILITIES, &other, STEP, &report, &patched, &error),
+    cr_expect_eq(qkv_patch(subject.collector, &WITH_PROBABILITIES, other.source, STEP, &patched, &error),
                  QKV_INVALID);
     cr_expect(shows(error.message, "the other sentence has 3 tokens, but the sentence has 4"));
 }

@@ -85,22 +85,19 @@ static enum qkv_status find_step(const struct qkv_attention_pair *pair, int64_t 
 }
 
 static enum qkv_status patch(struct attributor *a, struct qkv_attention_collector *collector,
-                             struct qkv_attention_report *report, struct qkv_explanation *explanation,
-                             struct qkv_error *error)
+                             struct qkv_explanation *explanation, struct qkv_error *error)
 {
     const struct qkv_run *run = &a->pair.run;
     bool is_target = !run->sides.has_source;
-    struct qkv_attention_pair other = a->pair.pair;
-    struct qkv_sentence sentence = {0};
+    struct qkv_sentence other = {0};
     int64_t step;
-    enum qkv_status status = find_step(&other, &step, error);
+    enum qkv_status status = find_step(&a->pair.pair, &step, error);
+    if (!status) status = qkv_user_sentence_encode(&other, run, is_target, "--patch-from", patch_from, error);
+    if (!status && !pair_options.quiet) warn_of_unknown_words("--patch-from", &other, run, is_target, NULL);
     if (!status)
-        status = qkv_user_sentence_encode(&sentence, run, is_target, "--patch-from", patch_from, error);
-    if (!status && !pair_options.quiet)
-        warn_of_unknown_words("--patch-from", &sentence, run, is_target, NULL);
-    *(is_target ? &other.target : &other.source) = (struct qkv_ids){sentence.tokens.count, sentence.ids};
-    if (!status) status = qkv_patch(collector, &a->pair.pair, &other, step, report, explanation, error);
-    qkv_sentence_release(&sentence);
+        status = qkv_patch(collector, &a->pair.pair, (struct qkv_ids){other.tokens.count, other.ids}, step,
+                           explanation, error);
+    qkv_sentence_release(&other);
     return status;
 }
 
@@ -114,8 +111,8 @@ static enum qkv_status show(struct attributor *a, struct output *output, struct 
     a->pair.pair.vocabulary = &a->pair.run.target;
     if (is_of_layers) {
         struct qkv_attention_collector *collector = sentence_pair_collector(&a->pair, false, false, error);
-        if (!collector || (lens ? qkv_lens(collector, &a->pair.pair, &report, &explanation, error)
-                                : patch(a, collector, &report, &explanation, error)))
+        if (!collector || (lens ? qkv_lens(collector, &a->pair.pair, &explanation, error)
+                                : patch(a, collector, &explanation, error)))
             return QKV_INVALID;
         explanation.title = sentence_pair_title(&a->pair);
         return output_explanations(output, &explanation, 1, error);

@@ -14,7 +14,7 @@
 /* ---- gradients ---- */
 
 /* Adds the gradient of a token's embedding, times the embedding (less that of <unk>, for integrated gradients), in each copy to
- * the row of a step in sums [a->count, T, S + T]. */
+ * the row of a step in sums [a->copies.passed, T, S + T]. */
 static enum qkv_status add_gradients(struct attribution *a, int64_t step, double *sums)
 {
     const struct qkv_batch *batch = &a->collector->batch;
@@ -27,7 +27,7 @@ static enum qkv_status add_gradients(struct attribution *a, int64_t step, double
         int64_t width = qkv_tensor_shape(part->node).size[1], tokens = of_source ? a->sources : a->steps;
         const int32_t *ids = of_source ? batch->source : batch->target_input;
         found = true;
-        for (int64_t i = 0; i < a->count * tokens; i++) {
+        for (int64_t i = 0; i < a->copies.passed * tokens; i++) {
             int64_t row = qkv_copies_row(a, of_source, i / tokens) + i % tokens;
             double *sum = sums + (i / tokens * a->steps + step) * a->columns + (of_source ? 0 : a->sources) +
                           i % tokens;
@@ -42,26 +42,27 @@ static enum qkv_status add_gradients(struct attribution *a, int64_t step, double
                                  a->collector->model->interface->name);
 }
 
-/* Reads from the last pass gradients times embeddings, [a->count, T, S + T], by a backward pass for each step, and
- * log-probabilities [a->count, T]. */
+/* Reads from the last pass gradients times embeddings, [a->copies.passed, T, S + T], by a backward pass for each step, and
+ * log-probabilities [a->copies.passed, T]. */
 static enum qkv_status differentiate(struct attribution *a, double *sums, double *log_probabilities)
 {
     const struct qkv_model *model = a->collector->model;
     struct qkv_graph *graph = a->collector->graph;
     struct qkv_tensor **loss = qkv_arena_array(a->arena, a->steps, sizeof *loss);
-    int32_t *rows = qkv_arena_array(a->arena, a->steps * a->count, sizeof *rows),
-            *labels = qkv_arena_array(a->arena, a->steps * a->count, sizeof *labels);
+    int32_t *rows = qkv_arena_array(a->arena, a->steps * a->copies.passed, sizeof *rows),
+            *labels = qkv_arena_array(a->arena, a->steps * a->copies.passed, sizeof *labels);
     if (!loss || !rows || !labels) return qkv_no_memory(a->error);
     struct qkv_tensor *output = qkv_graph_parameter(graph, model->output_weight),
                       *bias = qkv_graph_parameter(graph, model->output_bias);
-    for (int64_t i = 0; i < a->steps * a->count; i++) {
-        rows[i] = (int32_t)(qkv_copies_row(a, false, i % a->count) + i / a->count);
-        labels[i] = a->labels[i / a->count];
+    for (int64_t i = 0; i < a->steps * a->copies.passed; i++) {
+        rows[i] = (int32_t)(qkv_copies_row(a, false, i % a->copies.passed) + i / a->copies.passed);
+        labels[i] = a->labels[i / a->copies.passed];
     }
     for (int64_t t = 0; t < a->steps; t++)
         loss[t] = qkv_linear_cross_entropy(
-            graph, qkv_gather_rows(graph, a->collector->hidden, rows + t * a->count, a->count), output, bias,
-            model->output_tied, labels + t * a->count, 0, -1);
+            graph,
+            qkv_gather_rows(graph, a->collector->hidden, rows + t * a->copies.passed, a->copies.passed),
+            output, bias, model->output_tied, labels + t * a->copies.passed, 0, -1);
     qkv_graph_set_gradients(graph, false);
     enum qkv_status status = qkv_copies_read(a, log_probabilities);
     qkv_graph_set_gradients(graph, true);
@@ -99,9 +100,9 @@ static enum qkv_status pass_points(struct attribution *a, struct point *points, 
         points[i].gradients = gradients + i * cells;
         points[i].value = values + i * a->steps;
     }
-    qkv_copies_choose(a, (struct copies){count, changes, 2 * count, NULL});
+    a->copies = (struct copies){count, changes, 2 * count};
     while (qkv_copies_pass(a))
-        a->status = differentiate(a, points[a->first].gradients, points[a->first].value);
+        a->status = differentiate(a, points[a->copies.first].gradients, points[a->copies.first].value);
     return a->status;
 }
 
@@ -134,7 +135,7 @@ static double error_of(const struct attribution *a, const struct point *point, c
 
 /* Integrates from 0 to 1 by the trapezoidal rule. Its error between two points is known: adds points in the middle of those with
  * the largest errors, until all are small or there are 8 times as many points as the options name. */
-static enum qkv_status integrate_way(struct attribution *a)
+static enum qkv_status integrate(struct attribution *a)
 {
     const double tolerance = 2e-5; /* between two points: 1/1000 for some 50 of them */
     const int64_t steps = a->options->steps ? a->options->steps : 50, most = 8 * steps;
@@ -204,16 +205,6 @@ static enum qkv_status with_gradients(struct attribution *a, enum qkv_status (*r
     return status;
 }
 
-static enum qkv_status gradient(struct attribution *a)
-{
-    return with_gradients(a, differentiate_text);
-}
-
-static enum qkv_status integrated(struct attribution *a)
-{
-    return with_gradients(a, integrate_way);
-}
-
 /* ---- rollout, flow and value zeroing: from layer to layer ---- */
 
 /* 1 - the cosine of the angle between two rows of x. */
@@ -246,12 +237,12 @@ static const double *zero_values(struct attribution *a, enum qkv_attention_kind 
     for (int64_t key = 0; key < keys && !a->status; key++)
         changes[key] = (struct change){
             .copy = key, .of = {.role = QKV_PART_VALUE, .attention = kind, .layer = layer}, .row = key};
-    qkv_copies_choose(a, (struct copies){keys, changes, keys, a->pair});
+    a->copies = (struct copies){keys, changes, keys, a->pair};
     while (qkv_copies_pass(a)) {
         const struct qkv_part *part = qkv_trace_stack(
             &a->collector->trace, QKV_PART_HIDDEN, is_encoder ? QKV_STACK_ENCODER : QKV_STACK_DECODER, layer);
-        for (int64_t i = 0; part && i < rows * a->count; i++) {
-            int64_t row = i % rows, copy = i / rows, key = a->first + copy;
+        for (int64_t i = 0; part && i < rows * a->copies.passed; i++) {
+            int64_t row = i % rows, copy = i / rows, key = a->copies.first + copy;
             if (kind == QKV_ATTENTION_DECODER && key > row) continue;
             distance[row * keys + key] = cosine_distance(a->collector->model->parameters.dtype, part->node,
                                                          qkv_copies_row(a, is_encoder, -1) + row,
@@ -380,17 +371,19 @@ static enum qkv_status attribute(struct attribution *a, const struct method *met
                                          1u << QKV_ATTENTION_CROSS | 1u << QKV_ATTENTION_DECODER,
                                      [QKV_ATTRIBUTION_MIXED_WEIGHTS] = 0, /* all */
                                      [QKV_ATTRIBUTION_TURNS] = 1u << QKV_ATTENTION_CROSS,
-                                     [QKV_ATTRIBUTION_NATS] = 1u << QKV_ATTENTION_CROSS};
+                                     [QKV_ATTRIBUTION_NATS] = 1u << QKV_ATTENTION_CROSS,
+                                     [QKV_ATTRIBUTION_GRADIENTS] = 1u << QKV_ATTENTION_CROSS};
     const struct qkv_model *model = a->collector->model;
     const enum qkv_attribution_shape shape = method->info.shape;
     if (qkv_copies_begin(a, KINDS[shape])) return QKV_INVALID;
     a->report->value_name = method->info.value;
     a->result = qkv_arena_zeros(a->arena, a->steps * a->columns, sizeof *a->result);
     if (!a->result) return qkv_no_memory(a->error);
-    if (shape == QKV_ATTRIBUTION_NATS && !qkv_model_inputs(model, QKV_STACK_DECODER).embedding)
+    if (shape >= QKV_ATTRIBUTION_NATS && !qkv_model_inputs(model, QKV_STACK_DECODER).embedding)
         return qkv_error_set(a->error, "network %s: its function inputs gives no embeddings, which %s needs",
                              model->interface->name, method->info.name);
-    if (method->run(a)) return QKV_INVALID;
+    if (shape == QKV_ATTRIBUTION_GRADIENTS ? with_gradients(a, method->run) : method->run(a))
+        return QKV_INVALID;
     return shape == QKV_ATTRIBUTION_WEIGHTS ? QKV_OK : make_maps(a, method->info.name);
 }
 
@@ -429,7 +422,7 @@ enum qkv_status qkv_attribution_shares(struct qkv_attention_report *report,
             double sum = total[i / maps[m].columns];
             shares[i] = sum > 0 ? maps[m].weights[i] / sum : 0;
         }
-        if (info->shape == QKV_ATTRIBUTION_NATS) maps[m].nats = total;
+        if (info->shape >= QKV_ATTRIBUTION_NATS) maps[m].nats = total;
         maps[m].weights = shares;
     }
     report->maps = maps;

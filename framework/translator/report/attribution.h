@@ -20,11 +20,13 @@ struct change {
 };
 enum { ALL_ROWS = -1 };
 
+/* Copies to pass, as many at once as need little memory. */
 struct copies {
     int64_t count;
     const struct change *changes;
     int64_t change_count;
-    const struct qkv_attention_pair *base; /* is passed before the copies, in each batch; NULL: none is */
+    const struct qkv_attention_pair *base; /* is passed before those of each pass; NULL: none is */
+    int64_t first, passed;                 /* the copies of the last pass; 0 at first */
 };
 
 /* A pair, and passes over copies of it. S: source tokens with </s>; T: tokens that the decoder reads, as many as it predicts. */
@@ -39,23 +41,20 @@ struct attribution {
     int32_t *labels;                 /* [T]: the predicted tokens */
     double *log_probability;         /* [T]: of these */
     double *result;                  /* [T, S + T] */
-    struct copies all;
-    int64_t first, count; /* the copies of the last pass */
+    struct copies copies;
     enum qkv_status status;
 };
 
 /* Begins: collects maps of these kinds (as in qkv_attention_collect) into the report, and reads what the model predicts. */
 enum qkv_status qkv_copies_begin(struct attribution *a, unsigned kinds);
 
-/* Chooses the copies to pass; then passes as many of them as need little memory. False: all have been passed, or a->status says
- * why not. */
-void qkv_copies_choose(struct attribution *a, struct copies copies);
+/* Passes the next ones of a->copies. False: all have been passed, or a->status says why not. */
 bool qkv_copies_pass(struct attribution *a);
 
 /* The first row of a copy, or of the base (-1), in the rows of the sources, or of the targets, of the last pass. */
 int64_t qkv_copies_row(const struct attribution *a, bool of_source, int64_t copy);
 
-/* Reads the log-probabilities of the predicted tokens in each copy of the last pass: [a->count, T]. */
+/* Reads the log-probabilities of the predicted tokens in each copy of the last pass: [passed, T]. */
 enum qkv_status qkv_copies_read(const struct attribution *a, double *result);
 
 /* Passes all copies, and reads the same of each: [copies.count, T]. */
@@ -74,19 +73,17 @@ double qkv_copies_embedding(const struct attribution *a, enum qkv_stack_id stack
 
 /* The logit lens (nostalgebraist 2020): what the output layer, and the norm before it, make of the state after each layer of the
  * decoder. Makes a matrix for each step [layers, tokens] of probabilities: of the token that is there, and of the most probable
- * ones after each layer, which pair->vocabulary names. Also fills the report with the tokens. Fails for a network that does not
+ * ones after each layer, which pair->vocabulary names. Fails for a network that does not
  * record the states of its decoder. The explanation is in the arena of the collector. */
 enum qkv_status qkv_lens(struct qkv_attention_collector *collector, const struct qkv_attention_pair *pair,
-                         struct qkv_attention_report *report, struct qkv_explanation *explanation,
-                         struct qkv_error *error);
+                         struct qkv_explanation *explanation, struct qkv_error *error);
 
-/* Activation patching (Meng et al. 2022; Wang et al. 2023): what the pass over `other`, which must have as many tokens on each
- * side, computes for one head, or for one token after one layer, replaces the same in the pass over the pair. Makes a matrix for
+/* Activation patching (Meng et al. 2022; Wang et al. 2023): what the pass over another source (without a source: another
+ * target), which must have as many tokens, computes for one head, or for one token after one layer, replaces the same in the pass over the pair. Makes a matrix for
  * each kind of attention [layers, heads], and one for each stack [layers, tokens]: by how much that changes the probability of
  * the token that step `step` (from 0) predicts. The explanation is in the arena of the collector. */
 enum qkv_status qkv_patch(struct qkv_attention_collector *collector, const struct qkv_attention_pair *pair,
-                          const struct qkv_attention_pair *other, int64_t step,
-                          struct qkv_attention_report *report, struct qkv_explanation *explanation,
+                          struct qkv_ids other, int64_t step, struct qkv_explanation *explanation,
                           struct qkv_error *error);
 
 /* ---- rollout and flow (flow.c) ---- */

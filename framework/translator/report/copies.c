@@ -8,7 +8,7 @@
 int64_t qkv_copies_row(const struct attribution *a, bool of_source, int64_t copy)
 {
     const struct qkv_batch *batch = &a->collector->batch;
-    return (of_source ? batch->source_start : batch->target_start)[copy + (a->all.base != NULL)];
+    return (of_source ? batch->source_start : batch->target_start)[copy + (a->copies.base != NULL)];
 }
 
 double qkv_copies_embedding(const struct attribution *a, enum qkv_stack_id stack, int64_t token, int64_t d)
@@ -24,8 +24,8 @@ double qkv_copies_embedding(const struct attribution *a, enum qkv_stack_id stack
 /* The copy of a change in the present pass; -1: it has none. */
 static int64_t copy_of(const struct attribution *a, const struct change *change)
 {
-    int64_t copy = change->copy - a->first;
-    return copy >= 0 && copy < a->count ? copy : -1;
+    int64_t copy = change->copy - a->copies.first;
+    return copy >= 0 && copy < a->copies.passed ? copy : -1;
 }
 
 static bool concerns(const struct change *change, const struct qkv_part *part)
@@ -66,8 +66,8 @@ static void node_ran(void *context, const struct qkv_tensor *tensor, bool backwa
 {
     const struct attribution *a = context;
     for (const struct qkv_part *part = a->collector->trace.first; part && !backward; part = part->next)
-        for (int64_t i = 0; part->node == tensor && i < a->all.change_count; i++) {
-            const struct change *change = &a->all.changes[i];
+        for (int64_t i = 0; part->node == tensor && i < a->copies.change_count; i++) {
+            const struct change *change = &a->copies.changes[i];
             int64_t copy = copy_of(a, change);
             if (copy >= 0 && change->point != 1 && concerns(change, part)) apply(a, change, copy, part);
         }
@@ -92,23 +92,23 @@ static enum qkv_status hide(const struct attribution *a, const struct change *ch
 
 static enum qkv_status pass(struct attribution *a)
 {
-    const int64_t before = a->all.base != NULL;
+    const int64_t before = a->copies.base != NULL;
     const struct qkv_observer observer = {node_ran, a};
-    struct qkv_attention_pair *pairs = qkv_arena_array(a->arena, before + a->count, sizeof *pairs);
+    struct qkv_attention_pair *pairs = qkv_arena_array(a->arena, before + a->copies.passed, sizeof *pairs);
     enum qkv_status status = pairs ? QKV_OK : qkv_no_memory(a->error);
-    for (int64_t i = 0; i < before + a->count && !status; i++) {
-        pairs[i] = i < before ? *a->all.base : *a->pair;
+    for (int64_t i = 0; i < before + a->copies.passed && !status; i++) {
+        pairs[i] = i < before ? *a->copies.base : *a->pair;
         pairs[i].vocabulary = NULL;
     }
-    for (int64_t i = 0; i < a->all.change_count && !status; i++) {
-        const struct change *change = &a->all.changes[i];
+    for (int64_t i = 0; i < a->copies.change_count && !status; i++) {
+        const struct change *change = &a->copies.changes[i];
         int64_t copy = copy_of(a, change);
         if (copy >= 0 && change->of.role == QKV_PART_EMBEDDING && change->row != ALL_ROWS)
             status = hide(a, change, &pairs[before + copy]);
     }
     if (status) return status;
     qkv_graph_observe(a->collector->graph, &observer);
-    status = qkv_attention_collector_run(a->collector, before + a->count, pairs, a->error);
+    status = qkv_attention_collector_run(a->collector, before + a->copies.passed, pairs, a->error);
     qkv_graph_observe(a->collector->graph, NULL);
     for (const struct qkv_part *part = a->collector->trace.first; part && !status; part = part->next)
         if ((part->role == QKV_PART_EMBEDDING || part->role == QKV_PART_CONTEXT) && !part->node->consumers)
@@ -119,21 +119,16 @@ static enum qkv_status pass(struct attribution *a)
     return status;
 }
 
-void qkv_copies_choose(struct attribution *a, struct copies copies)
-{
-    a->all = copies;
-    a->first = a->count = 0;
-}
-
 bool qkv_copies_pass(struct attribution *a)
 {
     enum { NUMBERS = 1 << 24, OF_A_TOKEN = 8192 };
+    struct copies *copies = &a->copies;
     const int64_t most = NUMBERS / (a->columns * (OF_A_TOKEN + a->collector->model->target_size));
-    a->first += a->count;
-    a->count = a->all.count - a->first;
-    if (a->count > most) a->count = most < 1 ? 1 : most;
-    if (a->count > 0 && !a->status) a->status = pass(a);
-    return a->count > 0 && !a->status;
+    copies->first += copies->passed;
+    copies->passed = copies->count - copies->first;
+    if (copies->passed > most) copies->passed = most < 1 ? 1 : most;
+    if (copies->passed > 0 && !a->status) a->status = pass(a);
+    return copies->passed > 0 && !a->status;
 }
 
 /* ---- predictions ---- */
@@ -182,7 +177,7 @@ enum qkv_status qkv_copies_begin(struct attribution *a, unsigned kinds)
 enum qkv_status qkv_copies_read(const struct attribution *a, double *result)
 {
     struct qkv_tensor *node = log_probabilities(a);
-    for (int64_t i = 0; i < a->count * a->steps && node; i++)
+    for (int64_t i = 0; i < a->copies.passed * a->steps && node; i++)
         result[i] = log_probability(a, node, qkv_copies_row(a, false, i / a->steps) + i % a->steps,
                                     a->labels[i % a->steps]);
     return node ? QKV_OK : QKV_INVALID;
@@ -190,8 +185,8 @@ enum qkv_status qkv_copies_read(const struct attribution *a, double *result)
 
 enum qkv_status qkv_copies_measure(struct attribution *a, struct copies copies, double *result)
 {
-    qkv_copies_choose(a, copies);
-    while (qkv_copies_pass(a)) a->status = qkv_copies_read(a, result + a->first * a->steps);
+    a->copies = copies;
+    while (qkv_copies_pass(a)) a->status = qkv_copies_read(a, result + a->copies.first * a->steps);
     return a->status;
 }
 
@@ -209,7 +204,7 @@ enum qkv_status qkv_copies_without(struct attribution *a, int64_t count, const b
             .of = {.role = QKV_PART_EMBEDDING, .stack = of_source ? QKV_STACK_ENCODER : QKV_STACK_DECODER},
             .row = of_source ? token : token - a->sources};
     }
-    return qkv_copies_measure(a, (struct copies){count, changes, hides, NULL}, result);
+    return qkv_copies_measure(a, (struct copies){count, changes, hides}, result);
 }
 
 enum qkv_status qkv_copies_erase(struct attribution *a)

@@ -73,12 +73,12 @@ static struct qkv_step lens_of(struct attribution *a, int64_t step, int64_t laye
 }
 
 enum qkv_status qkv_lens(struct qkv_attention_collector *collector, const struct qkv_attention_pair *pair,
-                         struct qkv_attention_report *report, struct qkv_explanation *explanation,
-                         struct qkv_error *error)
+                         struct qkv_explanation *explanation, struct qkv_error *error)
 {
+    struct qkv_attention_report report;
     const struct qkv_model *model = collector->model;
     struct qkv_graph *graph = collector->graph;
-    struct attribution a = {.collector = collector, .pair = pair, .report = report, .error = error};
+    struct attribution a = {.collector = collector, .pair = pair, .report = &report, .error = error};
     if (qkv_copies_begin(&a, 1u << QKV_ATTENTION_CROSS)) return QKV_INVALID;
     const int64_t layers = layers_of(&a, QKV_STACK_DECODER);
     if (!layers)
@@ -88,7 +88,7 @@ enum qkv_status qkv_lens(struct qkv_attention_collector *collector, const struct
     struct qkv_tensor **after = qkv_arena_array(a.arena, layers, sizeof *after),
                       **best = qkv_arena_array(a.arena, layers, sizeof *best);
     struct qkv_step *matrices = qkv_arena_array(a.arena, a.steps, sizeof *matrices);
-    if (!after || !best || !matrices) return qkv_no_memory(error);
+    if (a.arena->failed) return qkv_no_memory(error);
     for (int64_t l = 0; l < layers; l++) {
         struct qkv_tensor *state = state_after(&a, QKV_STACK_DECODER, l + 1)->node;
         if (norm) state = qkv_norm_apply(norm, graph, state);
@@ -112,7 +112,7 @@ struct patches {
     struct change *change;
     double *moved; /* how the probability changes */
     int64_t count;
-    struct qkv_step matrix[QKV_ATTENTION_KINDS + 2];
+    struct qkv_step *matrix;
     int64_t matrices;
 };
 
@@ -170,48 +170,49 @@ static void add_states(struct attribution *a, enum qkv_stack_id stack, int64_t t
 }
 
 enum qkv_status qkv_patch(struct qkv_attention_collector *collector, const struct qkv_attention_pair *pair,
-                          const struct qkv_attention_pair *other, int64_t step,
-                          struct qkv_attention_report *report, struct qkv_explanation *explanation,
+                          struct qkv_ids other, int64_t step, struct qkv_explanation *explanation,
                           struct qkv_error *error)
 {
-    struct attribution a = {.collector = collector, .pair = pair, .report = report, .error = error};
-    int64_t tokens = pair->source.length ? pair->source.length : pair->target.length,
-            of_other = pair->source.length ? other->source.length : other->target.length;
-    if (tokens != of_other || pair->target.length != other->target.length)
+    struct qkv_attention_report report;
+    struct qkv_attention_pair with_other = *pair;
+    struct qkv_ids *side = pair->source.length ? &with_other.source : &with_other.target;
+    struct attribution a = {.collector = collector, .pair = pair, .report = &report, .error = error};
+    if (side->length != other.length)
         return qkv_error_set(
             error,
             "the other sentence has %lld tokens, but the sentence has %lld: patching replaces "
             "token by token, and needs as many",
-            (long long)of_other, (long long)tokens);
+            (long long)other.length, (long long)side->length);
+    *side = other;
     if (qkv_copies_begin(&a, 1u << QKV_ATTENTION_CROSS)) return QKV_INVALID;
     const int64_t most = qkv_model_head_count(collector->model) +
                          layers_of(&a, QKV_STACK_ENCODER) * a.sources +
                          layers_of(&a, QKV_STACK_DECODER) * (step + 1);
-    struct patches *patches = qkv_arena_zeros(a.arena, 1, sizeof *patches);
-    double *values = qkv_arena_array(a.arena, (most + 1) * a.steps, sizeof *values), with = 0;
-    if (!patches || !values) return qkv_no_memory(error);
-    patches->change = qkv_arena_array(a.arena, most, sizeof *patches->change);
-    patches->moved = qkv_arena_array(a.arena, most, sizeof *patches->moved);
-    if (!patches->change || !patches->moved) return qkv_no_memory(error);
+    struct patches patches = {.change = qkv_arena_array(a.arena, most, sizeof *patches.change),
+                              .moved = qkv_arena_array(a.arena, most, sizeof *patches.moved),
+                              .matrix =
+                                  qkv_arena_zeros(a.arena, QKV_ATTENTION_KINDS + 2, sizeof *patches.matrix)};
+    double *values = qkv_arena_array(a.arena, (most + 1) * a.steps, sizeof *values);
+    if (a.arena->failed) return qkv_no_memory(error);
     for (int kind = 0; kind < QKV_ATTENTION_KINDS; kind++)
-        add_heads(&a, (enum qkv_attention_kind)kind, patches);
-    add_states(&a, QKV_STACK_ENCODER, a.sources, patches);
-    add_states(&a, QKV_STACK_DECODER, step + 1, patches);
-    a.pair = other;
+        add_heads(&a, (enum qkv_attention_kind)kind, &patches);
+    add_states(&a, QKV_STACK_ENCODER, a.sources, &patches);
+    add_states(&a, QKV_STACK_DECODER, step + 1, &patches);
+    a.pair = &with_other;
     if (qkv_copies_measure(&a, (struct copies){.count = 1}, values)) return QKV_INVALID;
-    with = qkv_scalar_exp(values[step]);
+    const double with = qkv_scalar_exp(values[step]);
     a.pair = pair;
-    if (qkv_copies_measure(&a, (struct copies){patches->count, patches->change, patches->count, other},
+    if (qkv_copies_measure(&a, (struct copies){patches.count, patches.change, patches.count, &with_other},
                            values))
         return QKV_INVALID;
     const double probability = qkv_scalar_exp(a.log_probability[step]);
-    for (int64_t i = 0; i < patches->count; i++)
-        patches->moved[i] = qkv_scalar_exp(values[i * a.steps + step]) - probability;
+    for (int64_t i = 0; i < patches.count; i++)
+        patches.moved[i] = qkv_scalar_exp(values[i * a.steps + step]) - probability;
     const char *about = qkv_arena_format(
         a.arena,
         "The probability of %s as token %lld is %.4f; with the other sentence it is %.4f. The cells: by how "
         "much it changes when a head's output, or a token's state after a layer, is that of the other "
         "sentence.",
-        report->target_output[step], (long long)step + 1, probability, with);
-    return explain(&a, about, patches->matrices, patches->matrix, explanation);
+        report.target_output[step], (long long)step + 1, probability, with);
+    return explain(&a, about, patches.matrices, patches.matrix, explanation);
 }

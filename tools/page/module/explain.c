@@ -187,14 +187,11 @@ int EXPORT(page_erase)(int step)
 int EXPORT(page_patch)(size_t size, int step)
 {
     const struct page_translation *t = &page_translation;
-    struct qkv_attention_report report;
-    struct qkv_attention_pair pair = t->pair;
     (void)size;
     qkv_arena_release(&arena);
     if (read_other(page_bytes)) return QKV_INVALID;
-    *(t->run.sides.has_source ? &pair.source : &pair.target) =
-        (struct qkv_ids){other.tokens.count, other.ids};
-    if (qkv_patch(t->collector, &t->pair, &pair, step, &report, &explanation, &page_error))
+    if (qkv_patch(t->collector, &t->pair, (struct qkv_ids){other.tokens.count, other.ids}, step, &explanation,
+                  &page_error))
         return QKV_INVALID;
     give_steps();
     page_texts("about", 1, &explanation.about);

@@ -324,6 +324,7 @@ enum qkv_attribution_shape {
     QKV_ATTRIBUTION_MIXED_WEIGHTS, /* of where heads look, through all layers */
     QKV_ATTRIBUTION_TURNS,         /* shares of how far outputs of layers turn, through all layers */
     QKV_ATTRIBUTION_NATS,          /* parts of the log-probability of the predicted token */
+    QKV_ATTRIBUTION_GRADIENTS,     /* the same, from gradients of embeddings */
 };
 
 /* A row of attribution_methods.def. */
