@@ -8,11 +8,6 @@
 
 #include <dirent.h>
 
-struct checkpoint_file {
-    const char *name;
-    int64_t bytes;
-};
-
 /* The progress of training when the checkpoint was written. */
 struct training {
     bool known, has_best; /* false: not recorded in the checkpoint */
@@ -23,8 +18,7 @@ struct training {
 struct inspection {
     struct qkv_run run;
     struct training training;
-    struct checkpoint_file *files; /* by name */
-    int64_t file_count;
+    cJSON *files; /* of checkpoints, by name: objects with name and bytes */
 };
 
 /* ---- facts ---- */
@@ -42,15 +36,18 @@ static enum qkv_status list_files(struct inspection *inspection, struct qkv_erro
     struct dirent **entries;
     int count = scandir(run->path, &entries, is_checkpoint, alphasort);
     if (count < 0) return qkv_error_set(error, "%s: %s", run->path, strerror(errno));
-    inspection->files = required(calloc((size_t)count + 1, sizeof *inspection->files));
+    inspection->files = cJSON_CreateArray();
     for (int i = 0; i < count; i++) {
         struct stat file;
         const char *path = TEXT_IN(arena, "%s/%s", run->path, entries[i]->d_name);
-        if (stat(path, &file) == 0)
-            inspection->files[inspection->file_count++] =
-                (struct checkpoint_file){path + strlen(run->path) + 1, (int64_t)file.st_size};
-        else if (errno != ENOENT) /* training may just have removed it */
+        if (stat(path, &file) == 0) {
+            cJSON *object = cJSON_CreateObject();
+            cJSON_AddItemToArray(inspection->files, object);
+            JSON_TEXTS(object, {"name", path + strlen(run->path) + 1});
+            JSON_NUMBERS(object, {"bytes", (double)file.st_size});
+        } else if (errno != ENOENT) { /* training may just have removed it */
             status = qkv_error_set(error, "%s: %s", path, strerror(errno));
+        }
         free(entries[i]);
     }
     free(entries);
@@ -200,10 +197,11 @@ static void print_average(struct inspection *inspection)
 
 static void print_files(struct inspection *inspection)
 {
+    const cJSON *file;
     puts("\ncheckpoints");
-    for (int64_t f = 0; f < inspection->file_count; f++)
-        printf("  %-28s %12lld bytes\n", plain(inspection, inspection->files[f].name),
-               (long long)inspection->files[f].bytes);
+    cJSON_ArrayForEach(file, inspection->files) printf(
+        "  %-28s %12.0f bytes\n", plain(inspection, cJSON_GetStringValue(cJSON_GetObjectItem(file, "name"))),
+        cJSON_GetNumberValue(cJSON_GetObjectItem(file, "bytes")));
 }
 
 static void print_parameters(const struct qkv_parameters *p)
@@ -304,13 +302,7 @@ static void print_json(struct inspection *inspection)
     JSON_NUMBERS(vocabulary, {"source", inspection->run.source.size},
                  {"target", inspection->run.target.size});
     cJSON_AddItemToObject(root, "training", training_json(inspection));
-    cJSON *files = cJSON_AddArrayToObject(root, "checkpoints");
-    for (int64_t f = 0; f < inspection->file_count; f++) {
-        cJSON *file = cJSON_CreateObject();
-        cJSON_AddItemToArray(files, file);
-        JSON_TEXTS(file, {"name", inspection->files[f].name});
-        JSON_NUMBERS(file, {"bytes", (double)inspection->files[f].bytes});
-    }
+    cJSON_AddItemReferenceToObject(root, "checkpoints", inspection->files);
     add_parameters(root, &inspection->run.model->parameters);
     json_print(root);
 }
@@ -356,7 +348,7 @@ static int run_inspect(int operands, char **operand)
         print_vocabulary(&inspection.run, json);
     else if (!status)
         (json ? print_json : print_text)(&inspection);
-    free(inspection.files);
+    cJSON_Delete(inspection.files);
     qkv_run_release(&inspection.run);
     return conclude(status, &error);
 }
