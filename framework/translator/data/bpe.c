@@ -4,7 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/text.h"
-#include "data/lines.h"
+#include "data/corpus.h"
 #include "data/unicode.h"
 
 #include <errno.h>
@@ -241,16 +241,6 @@ const char *qkv_bpe_piece_of(const char *symbol, bool is_last, char *token)
 
 /* ---- pieces that are kept ---- */
 
-/* Copies the pieces that occur at least `minimum` times. */
-static bool copy_pieces(struct qkv_types *kept, const struct qkv_types *pieces, int64_t minimum)
-{
-    for (int64_t i = 0; i < pieces->size; i++)
-        if (pieces->frequency[i] >= minimum &&
-            qkv_types_add(kept, qkv_types_token(pieces, i), pieces->frequency[i]) < 0)
-            return false;
-    return true;
-}
-
 /* The merge to undo for each symbol, or -1 if no merge makes it. If several merges make the same symbol, chooses as subword-nmt
  * does: it reads the lines from the last to the first, ignores a merge that it has read before, and the last one read wins.
  * NULL when memory runs out; the caller frees it. */
@@ -277,7 +267,7 @@ enum qkv_status qkv_bpe_restrict(struct qkv_bpe *bpe, const struct qkv_types *pi
     struct qkv_types kept = {0};
     char *token = malloc(qkv_bpe_longest_piece(&bpe->symbols));
     int32_t *undone = find_merges(bpe);
-    bool good = token && undone && copy_pieces(&kept, pieces, minimum), chosen = good && kept.size;
+    bool good = token && undone && qkv_types_add_frequent(&kept, pieces, minimum), chosen = good && kept.size;
     for (int64_t i = 0; chosen && i < bpe->symbols.size; i++) {
         const char *symbol = qkv_types_token(&bpe->symbols, i);
         qkv_bpe_piece_of(symbol, qkv_bpe_ends_word(symbol), token);

@@ -4,6 +4,7 @@
 #include "core/memory.h"
 #include "core/text.h"
 #include "data/bpe.h"
+#include "data/corpus.h"
 #include "data/unicode.h"
 
 enum {
@@ -358,9 +359,7 @@ struct qkv_bpe *qkv_bpe_learn(int64_t count, const struct qkv_types *const *text
     struct qkv_types sum = {0};
     struct qkv_bpe *bpe = calloc(1, sizeof *bpe);
     bool done = bpe != NULL;
-    for (int64_t t = 0; t < count && done; t++)
-        for (int64_t i = 0; i < texts[t]->size && done; i++)
-            done = qkv_types_add(&sum, qkv_types_token(texts[t], i), texts[t]->frequency[i]) >= 0;
+    for (int64_t t = 0; t < count && done; t++) done = qkv_types_add_frequent(&sum, texts[t], INT64_MIN);
     done = done && add_words(&learning, &sum);
     if (done) learn(&learning, bpe, merges);
     done = done && !learning.failed;

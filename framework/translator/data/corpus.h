@@ -82,6 +82,9 @@ unsigned long qkv_ids_checksum(unsigned long sum, const int32_t *ids, int64_t co
 
 /* ---- vocabularies ---- */
 
+/* Adds to `types` those of a text that occur at least `minimum` times there. False when there is no memory. */
+bool qkv_types_add_frequent(struct qkv_types *types, const struct qkv_types *text, int64_t minimum);
+
 /* Builds one vocabulary for `count` texts (two texts: a joint vocabulary): the special tokens, then the types, the most
  * frequent first; types of equal frequency in the order of their bytes, so that the order of the text has no effect. It
  * leaves out types that occur less often than `minimum`, types beyond the first `limit` (special tokens not counted; 0: no

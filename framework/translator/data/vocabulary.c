@@ -21,6 +21,15 @@ static bool is_special(const char *token)
     return false;
 }
 
+bool qkv_types_add_frequent(struct qkv_types *types, const struct qkv_types *text, int64_t minimum)
+{
+    for (int64_t i = 0; i < text->size; i++)
+        if (text->frequency[i] >= minimum &&
+            qkv_types_add(types, qkv_types_token(text, i), text->frequency[i]) < 0)
+            return false;
+    return true;
+}
+
 struct entry {
     const char *token;
     int64_t frequency;
@@ -64,9 +73,7 @@ enum qkv_status qkv_vocabulary_build(struct qkv_vocabulary *vocabulary, int64_t 
     *vocabulary = (struct qkv_vocabulary){0};
     struct qkv_types sum = {0};
     bool done = true;
-    for (int64_t t = 0; t < count && done; t++)
-        for (int64_t i = 0; i < texts[t]->size && done; i++)
-            done = qkv_types_add(&sum, qkv_types_token(texts[t], i), texts[t]->frequency[i]) >= 0;
+    for (int64_t t = 0; t < count && done; t++) done = qkv_types_add_frequent(&sum, texts[t], INT64_MIN);
     int64_t kept = 0;
     struct entry *entries = done ? sorted(&sum, minimum, &kept) : NULL;
     done = entries != NULL;
