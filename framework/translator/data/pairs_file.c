@@ -253,21 +253,16 @@ static bool is_reversed(const struct qkv_pairs *pairs, const char *const lang[2]
     return reversed;
 }
 
-static void swap(void *a, void *b, size_t size)
-{
-    char kept[sizeof((struct qkv_pairs){0}.lang[0])];
-    memcpy(kept, a, size);
-    memcpy(a, b, size);
-    memcpy(b, kept, size);
-}
-
 static void swap_sides(struct qkv_pairs *pairs)
 {
-    swap(&pairs->column[0], &pairs->column[1], sizeof pairs->column[0]);
-    swap(&pairs->path[0], &pairs->path[1], sizeof pairs->path[0]);
-    swap(pairs->lang[0], pairs->lang[1], sizeof pairs->lang[0]);
-    swap(&pairs->start[0], &pairs->start[1], sizeof pairs->start[0]);
-    swap(&pairs->capacity[0], &pairs->capacity[1], sizeof pairs->capacity[0]);
+    const struct qkv_pairs old = *pairs;
+    for (int side = 0; side < 2; side++) {
+        pairs->column[side] = old.column[!side];
+        pairs->path[side] = old.path[!side];
+        pairs->start[side] = old.start[!side];
+        pairs->capacity[side] = old.capacity[!side];
+        strcpy(pairs->lang[side], old.lang[!side]);
+    }
 }
 
 /* Refuses, for a table with further columns, a language that contradicts the title of its column. A region, as in pt-BR, does
