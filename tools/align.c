@@ -238,13 +238,12 @@ static enum qkv_status align(struct alignment *a, struct qkv_error *error)
 
 static enum qkv_status open_all(struct alignment *a, const char *run_path, struct qkv_error *error)
 {
-    enum qkv_status status =
-        open_run(&a->run[0], run_path, checkpoint, QKV_FLOAT32,
-                 "has no source words to align: train a translator of sentence pairs", error);
-    if (!status && reverse_path)
-        status = open_run(&a->run[1], reverse_path, NULL, QKV_FLOAT32,
-                          "has no source words to align: train a translator of sentence pairs", error);
-    if (status) return status;
+    for (int d = 0; d < (reverse_path ? 2 : 1); d++) {
+        enum qkv_status status =
+            open_run(&a->run[d], d ? reverse_path : run_path, d ? NULL : checkpoint, QKV_FLOAT32,
+                     "has no source words to align: train a translator of sentence pairs", error);
+        if (status) return status;
+    }
     if (links_options.path && read_gold(a, error)) return QKV_INVALID;
     a->workers = qkv_workers_new((int)threads, error);
     if (!a->workers) return QKV_INVALID;
