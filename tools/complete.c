@@ -188,8 +188,6 @@ static enum qkv_status write_all(struct writing *w, struct qkv_workers *workers,
         free(written->text.data);
     }
     free(w->written);
-    if (!status && (fflush(stdout) || ferror(stdout)))
-        status = qkv_error_set(error, "<stdout>: cannot be written: %s", strerror(errno));
     return status;
 }
 

@@ -24,9 +24,9 @@ static enum qkv_status tokenize(struct qkv_lines *lines, struct qkv_sentence *se
 {
     const struct qkv_data_config *data = &run->config.data;
     enum qkv_status status;
-    struct unknown_words unknown_words = {0};
-    bool has_told_of_tab = false;
-    bool found, is_interactive = !strcmp(lines->path, "<stdin>") && isatty(STDIN_FILENO);
+    struct unknown_words unknown_words = {.shows_all =
+                                              !strcmp(lines->path, "<stdin>") && isatty(STDIN_FILENO)};
+    bool found, has_told_of_tab = false;
     while (!(status = qkv_lines_next(lines, &found, error)) && found) {
         char place[300];
         status =
@@ -38,15 +38,10 @@ static enum qkv_status tokenize(struct qkv_lines *lines, struct qkv_sentence *se
             print_error("%s: has a tab, but a line is one sentence: give one column (cut -f1)", place);
             has_told_of_tab = true;
         }
-        if (!quiet && is_interactive)
-            warn_of_unknown_words(place, sentence, run, is_target, NULL);
-        else if (!quiet)
-            unknown_words_note(&unknown_words, place, sentence, run, is_target, NULL, lines->number);
+        if (!quiet) unknown_words_note(&unknown_words, place, sentence, run, is_target, NULL, lines->number);
         print_tokens(&sentence->tokens);
     }
     unknown_words_end(&unknown_words);
-    if (!status && (fflush(stdout) || ferror(stdout)))
-        status = qkv_error_set(error, "<stdout>: cannot be written: %s", strerror(errno));
     return status;
 }
 

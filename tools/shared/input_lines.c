@@ -7,7 +7,9 @@
 enum qkv_status input_lines_open(struct input_lines *input, const struct qkv_run *run, const char *path,
                                  struct qkv_error *error)
 {
-    *input = (struct input_lines){.run = run, .interactive = !strcmp(path, "-") && isatty(STDIN_FILENO)};
+    bool interactive = !strcmp(path, "-") && isatty(STDIN_FILENO);
+    *input =
+        (struct input_lines){.run = run, .interactive = interactive, .unknown_words.shows_all = interactive};
     return qkv_lines_open(&input->lines, path, error);
 }
 
@@ -65,8 +67,8 @@ static const char *as_trained(const struct input_lines *input, const char *text,
     const struct qkv_run *run = input->run;
     const struct qkv_sentence *sentence = &input->sentence;
     other->as_trained = true;
-    bool is_asked = sentence->unknown && !sentence->as_trained &&
-                    (input->interactive || unknown_words_are_named(&input->unknown_words));
+    bool is_asked =
+        sentence->unknown && !sentence->as_trained && unknown_words_are_named(&input->unknown_words);
     if (!is_asked || qkv_sentence_encode(other, &run->config.data.src, &run->source, text, size, NULL))
         return NULL;
     return other->unknown < sentence->unknown ? other->respelled : NULL;
@@ -82,15 +84,10 @@ static void note_words(struct input_lines *input, const char *place, const char 
     const char *read_as = is_prefix ? NULL : as_trained(input, text, size, &other);
     bool is_first = sentence->unknown && !input->has_unknown;
     input->has_unknown |= sentence->unknown > 0;
-    if (input->interactive && sentence->as_trained && sentence->respelled) {
+    if (input->interactive && sentence->as_trained && sentence->respelled)
         say(stderr, "qkv: %s: read in the case and with the punctuation of the training text: %s\n", place,
             sentence->respelled);
-    }
-    if (input->interactive)
-        warn_of_unknown_words(place, sentence, run, is_prefix, read_as);
-    else
-        unknown_words_note(&input->unknown_words, place, sentence, run, is_prefix, read_as,
-                           input->lines.number);
+    unknown_words_note(&input->unknown_words, place, sentence, run, is_prefix, read_as, input->lines.number);
     if (input->interactive && is_first) note_known_words(run);
     qkv_sentence_release(&other);
 }

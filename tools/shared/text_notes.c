@@ -268,7 +268,7 @@ void unknown_words_note(struct unknown_words *notes, const char *place, const st
                         const struct qkv_run *run, bool is_target, const char *as_trained, int64_t line)
 {
     if (!sentence->unknown) return;
-    if (notes->line != line) notes->lines++;
+    if (!notes->shows_all && notes->line != line) notes->lines++;
     notes->line = line;
     if (notes->lines <= MAX_LINES) warn_of_unknown_words(place, sentence, run, is_target, as_trained);
 }

@@ -57,11 +57,12 @@ void note_known_words(const struct qkv_run *run);
 
 /* How many lines have unknown words; all zero at first. */
 struct unknown_words {
+    bool shows_all; /* for one who types the lines: all are named, and none is counted */
     int64_t lines;
     int64_t line; /* the last one of them */
 };
 
-/* Warns as warn_of_unknown_words does, but only about the first ten lines; the others are counted. A line may have sentences of
+/* Warns as warn_of_unknown_words does, but unless `shows_all` only about the first ten lines; the others are counted. A line may have sentences of
  * both sides. */
 void unknown_words_note(struct unknown_words *notes, const char *place, const struct qkv_sentence *sentence,
                         const struct qkv_run *run, bool is_target, const char *as_trained, int64_t line);

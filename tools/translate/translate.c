@@ -464,7 +464,7 @@ static enum qkv_status open_translator(struct translator *t, const char *run, co
 static enum qkv_status open_input(struct translator *t, const char *path, struct qkv_error *error)
 {
     if (t->has_prompt)
-        t->input = (struct input_lines){.run = &t->run, .interactive = true};
+        t->input = (struct input_lines){.run = &t->run, .interactive = true, .unknown_words.shows_all = true};
     else if (input_lines_open(&t->input, &t->run, path, error))
         return QKV_INVALID;
     int64_t longest = t->search.max_output_length, possible = t->ensemble.longest_target - 1;
