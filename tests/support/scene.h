@@ -60,11 +60,23 @@ static inline double number_of(const cJSON *step, int head, int row, int column)
     return cJSON_IsNumber(number) ? number->valuedouble : (double)NAN;
 }
 
+/* Heads, rows and columns of a step; one head where it has none. */
+struct step_size {
+    int heads, rows, columns;
+};
+
+static inline struct step_size size_of(const cJSON *step)
+{
+    bool has_heads = json_size(step, "shape") == 3;
+    const cJSON *rows = json_at(step, has_heads ? "values.0" : "values");
+    return (struct step_size){has_heads ? json_size(step, "values") : 1, json_size(rows, ""),
+                              json_size(rows, "0")};
+}
+
 /* Expects the same numbers in two rows of steps. */
 static inline void expect_same_row(const cJSON *one, int row, const cJSON *other, int other_row)
 {
-    int columns = json_size(one, json_size(one, "shape") == 3 ? "values.0.0" : "values.0");
-    for (int c = 0; c < columns; c++)
+    for (int c = 0; c < size_of(one).columns; c++)
         cr_expect_float_eq(number_of(one, 0, row, c), number_of(other, 0, other_row, c), 1e-12, "%d", c);
 }
 
@@ -73,35 +85,33 @@ static inline void expect_same_row(const cJSON *one, int row, const cJSON *other
 static inline double expect_maps(const cJSON *walk, const cJSON *report, const char *maps)
 {
     const cJSON *weights = step_of(walk, 0, "weights");
-    bool has_heads = json_size(weights, "shape") == 3;
-    int heads = has_heads ? json_size(weights, "values") : 1,
-        rows = json_size(weights, has_heads ? "values.0" : "values"),
-        columns = json_size(weights, has_heads ? "values.0.0" : "values.0");
+    const struct step_size size = size_of(weights);
     double range = 0;
-    for (int head = 0; head < heads; head++) {
+    for (int head = 0; head < size.heads; head++) {
         const cJSON *map = named(report, "maps", format("%s.%d", maps, head + 1));
-        cr_expect_eq(json_size(map, "weights"), rows);
-        for (int i = 0; i < rows; i++)
-            for (int j = 0; j < columns; j++) {
+        cr_expect_eq(json_size(map, "weights"), size.rows);
+        for (int i = 0; i < size.rows; i++)
+            for (int j = 0; j < size.columns; j++) {
                 double weight = number_of(weights, head, i, j);
                 cr_expect_float_eq(weight, json_cell(json_at(map, "weights"), i, j), 2e-6, "%s.%d [%d, %d]",
                                    maps, head + 1, i, j);
-                range = fmax(range, fabs(weight - 1.0 / columns));
+                range = fmax(range, fabs(weight - 1.0 / size.columns));
             }
     }
     return range;
 }
 
-/* Compares one row of a step with expected numbers, rounded to `digits` decimals. */
-static inline void expect_row(const cJSON *json, const char *name, int head, int row, int count,
-                              const double *expected, int digits)
+/* Compares a row of a step, and rows after it while there are expected numbers, rounded to `digits` decimals. */
+static inline void expect_row(const cJSON *json, const char *name, int row, int count, const double *expected,
+                              int digits)
 {
     const cJSON *step = step_of(json, 0, name);
     cr_assert_not_null(step, "no step %s", name);
-    for (int c = 0; c < count; c++) {
+    int columns = size_of(step).columns;
+    for (int i = 0; i < count; i++) {
         char actual[64], wanted[64];
-        snprintf(actual, sizeof actual, "%.*f", digits, number_of(step, head, row, c));
-        snprintf(wanted, sizeof wanted, "%.*f", digits, expected[c]);
-        cr_expect_str_eq(actual, wanted, "%s [%d, %d, %d]", name, head, row, c);
+        snprintf(actual, sizeof actual, "%.*f", digits, number_of(step, 0, row + i / columns, i % columns));
+        snprintf(wanted, sizeof wanted, "%.*f", digits, expected[i]);
+        cr_expect_str_eq(actual, wanted, "%s [%d, %d]", name, row + i / columns, i % columns);
     }
 }

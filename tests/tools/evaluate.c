@@ -205,6 +205,9 @@ Test(evaluate, refuses_and_leaves_no_partial_file)
          "qkv: ./dev.tsv: is an input, too: write to another file"},
         {"run bad.tsv --log-probs p.tsv",
          "qkv: bad.tsv:2:1: the line has no tab; a line is source<TAB>target"},
+        {"run dev.tsv --min-length 5 --max-length 4",
+         "qkv: the shortest translation is 5 tokens, but the longest is 4: "
+         "change --min-length or --max-length"},
         {"run dev.tsv --no-translation --by-length 3", NEEDS("--by-length")},
         {"run dev.tsv --no-translation --beam 3", NEEDS("--beam")},
         {"run dev.tsv --no-translation -m ter", NEEDS("--metrics")},

@@ -85,10 +85,9 @@ Test(explain, computes_masks_and_scores)
     const struct {
         const char *scene, *step;
         int row, count;
-        double numbers[4];
+        double numbers[8];
     } cases[] = {
-        {CAUSAL, "mask", 0, 3, {1, 0, 0}},
-        {CAUSAL, "mask", 1, 3, {1, 1, 0}},
+        {CAUSAL, "mask", 0, 6, {1, 0, 0, 1, 1, 0}},
         {CAUSAL, "weights", 0, 3, {1, 0, 0}},
         {CAUSAL "attention: {window: 1}\n", "mask", 2, 3, {0, 1, 1}},
         {WORDS "attention: {window: 1}\n", "mask", 0, 3, {1, 1, 0}},
@@ -98,13 +97,11 @@ Test(explain, computes_masks_and_scores)
         {WORDS "mask: {type: added, values: [[0, 1, -.inf], [0, 0, 0], [5, 0, 0]]}\n", "weights", 0, 3,
          LIST(1 / (1 + exp(1 - 1 / sqrt(2))), 1 / (1 + exp(1 / sqrt(2) - 1)), 0)},
         /* A row without visible words is zero. */
-        {BOOLEAN, "weights", 0, 3, {0.5, 0, 0.5}},
-        {BOOLEAN, "weights", 1, 3, {0, 0, 0}},
+        {BOOLEAN, "weights", 0, 6, {0.5, 0, 0.5, 0, 0, 0}},
         {BOOLEAN, "context", 1, 2, {0, 0}},
         /* A letter is a character, however many bytes it takes. */
         {LETTERS, "weights", 0, 2, {0.5, 0.5}},
-        {LETTERS, "source_embeddings", 0, 4, {14, 9, 0, 15}},
-        {LETTERS, "source_embeddings", 1, 4, {7, 1, 20, 15}},
+        {LETTERS, "source_embeddings", 0, 8, {14, 9, 0, 15, 7, 1, 20, 15}},
         {GIVEN "attention: {score: dot}\n", "scores", 0, 2, {1, 5}},
         {GIVEN, "scaled_scores", 0, 2, {1 / sqrt(2), 5 / sqrt(2)}},
         /* q W = [1, 2] [[0, 1], [1, 0]] = [2, 1] */
@@ -115,7 +112,7 @@ Test(explain, computes_masks_and_scores)
          LIST(1 / (1 + exp(2 * tanh(7) - 2 * tanh(4))), 1 / (1 + exp(2 * tanh(4) - 2 * tanh(7))))},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect_row(walk_of(scene_of(cases[i].scene)), cases[i].step, 0, cases[i].row, cases[i].count,
+        expect_row(walk_of(scene_of(cases[i].scene)), cases[i].step, cases[i].row, cases[i].count,
                    cases[i].numbers, 12);
     const cJSON *walk = walk_of(scene_of(BOOLEAN));
     cr_expect(isnan(number_of(step_of(walk, 0, "masked_scores"), 0, 0, 1)), "hidden scores are null");

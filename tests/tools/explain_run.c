@@ -112,15 +112,12 @@ static void expect_followed(const char *name, const cJSON *all, const cJSON *two
     {
         const char *step_name = json_text(step, "name");
         const cJSON *complete = step_of(all, 0, step_name);
-        bool has_heads = json_size(step, "shape") == 3;
-        int heads = has_heads ? json_size(step, "values") : 1,
-            rows = json_size(step, has_heads ? "values.0" : "values"),
-            columns = json_size(step, has_heads ? "values.0.0" : "values.0");
-        bool is_followed = rows == 2; /* the sentences are longer */
+        const struct step_size size = size_of(step);
+        bool is_followed = size.rows == 2; /* the sentences are longer */
         followed += is_followed;
-        for (int h = 0; h < heads; h++)
-            for (int i = 0; i < rows; i++)
-                for (int j = 0; j < columns; j++) {
+        for (int h = 0; h < size.heads; h++)
+            for (int i = 0; i < size.rows; i++)
+                for (int j = 0; j < size.columns; j++) {
                     double one = number_of(step, h, i, j),
                            wanted = number_of(complete, h, is_followed ? ROWS[i] : i, j);
                     cr_expect((isnan(one) && isnan(wanted)) || fabs(one - wanted) <= 1e-12,

@@ -72,11 +72,6 @@ Test(search, contradictions_are_refused)
     };
     enter(tiny_run("refused", 1));
     EXPECT_REFUSALS("echo a | qkv translate run -q", cases);
-    static const char *const evaluated[][2] = {
-        {"--min-length 5 --max-length 4", "qkv: the shortest translation is 5 tokens, but the longest is 4: "
-                                          "change --min-length or --max-length"},
-    };
-    EXPECT_REFUSALS("qkv evaluate run dev.tsv", evaluated);
 }
 
 /* ---- constraints ---- */
