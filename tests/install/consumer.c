@@ -121,14 +121,14 @@ static void compile_each_header(const char *name, const char *compiler, const ch
 Test(headers, stand_alone_in_c_and_cxx)
 {
     compile_each_header("c", "'" QKV_COMPILER "'", "-x c -std=c11");
-    if (run("command -v c++").exit_code != 0) cr_skip_test("no C++ compiler");
+    skip_without_program("c++");
     compile_each_header("cxx", "c++", "-x c++ -std=c++17");
 }
 
 /* C++ programs link with C names, and can write shapes. */
 Test(headers, declare_c_functions_in_cxx)
 {
-    if (run("command -v c++").exit_code != 0) cr_skip_test("no C++ compiler");
+    skip_without_program("c++");
     const char *folder = installed("names");
     const char *source =
         write_text(folder, "names.cc",

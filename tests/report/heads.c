@@ -18,35 +18,26 @@ struct fixture {
     const char *folder;
 };
 
-static const char RECURRENT[] =
-    "name: recurrent\ndata: {train: train.tsv, src: {lang: a}, trg: {lang: b}}\nmodel:\n"
-    "  encoder: {type: recurrent, hidden_size: 12}\n"
-    "  decoder: {type: recurrent, hidden_size: 12, input_feeding: true, attention: {score: general}}\n"
-    "training: {model_dir: run, updates: 40, learning_rate: 0.01}\n";
-
-static const char GATED[] =
-    "name: gated\ndata: {train: train.tsv, src: {lang: a}, trg: {lang: b}}\nmodel:\n"
-    "  encoder: {num_layers: 1, num_heads: 2, hidden_size: 8, attention: {output_gate: true}}\n"
-    "  decoder: {num_layers: 1, num_heads: 2, hidden_size: 8, attention: {output_gate: true}}\n"
-    "training: {model_dir: run, updates: 40, learning_rate: 0.01}\n";
-
-static const char ALONE[] =
-    "name: prefix\ndata: {train: train.tsv, src: {lang: a}, trg: {lang: b}}\nmodel:\n"
-    "  decoder: {type: decoder_only, num_layers: 2, num_heads: 2, hidden_size: 12, ff_size: 16}\n"
-    "training: {model_dir: run, updates: 40, learning_rate: 0.01}\n";
-
 enum network { TRANSFORMER, RECURRENT_NETWORK, GATED_TRANSFORMER, PREFIX };
+
+#define GATED "num_layers: 1, num_heads: 2, hidden_size: 8, attention: {output_gate: true}"
+static const char *const STACKS[][2] = {
+    [RECURRENT_NETWORK] = {"type: recurrent, hidden_size: 12",
+                           "type: recurrent, hidden_size: 12, input_feeding: true, attention: {score: "
+                           "general}"},
+    [GATED_TRANSFORMER] = {GATED, GATED},
+    [PREFIX] = {"", "type: decoder_only, num_layers: 2, num_heads: 2, hidden_size: 12, ff_size: 16"},
+};
 
 /* A trained run in float64, and the pairs. */
 static struct fixture open_fixture(int network)
 {
-    static const char *const FOLDERS[] = {"", "recurrent", "gated", "prefix"}, *const CONFIGS[] = {
-                                                                                   "", RECURRENT, GATED,
-                                                                                   ALONE};
-    struct fixture f = {.folder = network ? tiny_task(FOLDERS[network]) : tiny_run("transformer", 60)};
+    struct fixture f = {.folder = network ? tiny_task("task") : tiny_run("transformer", 60)};
+    enter(f.folder);
     if (network) {
-        write_text(f.folder, "r.yaml", CONFIGS[network]);
-        run_ok("cd '%s' && qkv train r.yaml -q 2>&1", f.folder);
+        write_config("train: train.tsv, src: {lang: a}, trg: {lang: b}", STACKS[network][0],
+                     STACKS[network][1], "updates: 40, learning_rate: 0.01");
+        run_ok("qkv train c.yaml -q 2>&1");
     }
     static const struct qkv_word_counts WORDS[PAIRS] = {{4, 4}, {3, 3}, {1, 1}, {2, 3}, {4, 3}};
     write_text(f.folder, "gold", LINK_TEXT);

@@ -120,10 +120,8 @@ static char *quoted(const char *text)
 
 void skip_without_browser(void)
 {
-    if (!has_page())
-        cr_skip_test("this build has no page: it needs clang for WebAssembly and the source of utf8proc");
-    if (run("command -v chromium").exit_code)
-        cr_skip_test("this machine has no chromium, in which the page is tested");
+    skip_without_page();
+    skip_without_program("chromium");
     if (is_sanitized()) cr_skip_test("sanitizers see nothing of a page; a release is tested in browsers");
 }
 

@@ -22,10 +22,8 @@ struct firefox {
 
 void skip_without_firefox(void)
 {
-    if (!has_page())
-        cr_skip_test("this build has no page: it needs clang for WebAssembly and the source of utf8proc");
-    if (run("command -v firefox-esr").exit_code)
-        cr_skip_test("this machine has no firefox-esr, in which the page is tested, too");
+    skip_without_page();
+    skip_without_program("firefox-esr");
     if (is_sanitized()) cr_skip_test("sanitizers see nothing of a page; a release is tested in browsers");
 }
 

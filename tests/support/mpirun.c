@@ -7,7 +7,7 @@ const char *mpirun(void)
 #ifndef QKV_MPI
     cr_skip_test("this build has no MPI");
 #endif
-    if (run("command -v mpirun").exit_code) cr_skip_test("mpirun is not installed");
+    skip_without_program("mpirun");
     if (strstr(QKV_INSTRUMENTATION, "-fsanitize=address"))
         cr_skip_test(
             "several processes are tested in a release, and at night with ThreadSanitizer and valgrind");

@@ -239,6 +239,11 @@ const char *tiny_task(const char *name)
     return folder;
 }
 
+void enter_tiny_task(void)
+{
+    enter(tiny_task("task"));
+}
+
 static const char *train_tiny(const char *name, int updates, const char *options)
 {
     const char *folder = tiny_task(name);
@@ -257,6 +262,32 @@ const char *tiny_run(const char *name, int updates)
 const char *learned_run(const char *name)
 {
     return train_tiny(name, 400, "-s training.scheduling=cosine");
+}
+
+const char *const NUMBERS[2][5] = {{"one", "two", "three", "four", "five"},
+                                   {"uno", "dos", "tres", "cuatro", "cinco"}};
+
+char *word_pairs(int count, const char *const source[5], const char *const target[5])
+{
+    char *lines = format("%s", "");
+    for (int i = 0; i < count; i++) {
+        char *from = format("%s %s", source[i % 5], source[i * i / 3 % 5]);
+        char *to = format("%s %s", target[i % 5], target[i * i / 3 % 5]);
+        for (int more = i % 3; more > 0; more--) {
+            from = format("%s %s", from, source[(i + 2 * more) % 5]);
+            to = format("%s %s", to, target[(i + 2 * more) % 5]);
+        }
+        lines = format("%s%s\t%s\n", lines, from, to);
+    }
+    return lines;
+}
+
+void write_links(const char *pairs, const char *links)
+{
+    run_ok("awk -F'\t' '{ n = split($1, w, \" \"); for (i = 0; i < n; i++) printf \"%%d-%%d \", i, i; print "
+           "\"\" "
+           "}' %s >%s",
+           pairs, links);
 }
 
 void write_config(const char *data, const char *encoder, const char *decoder, const char *training)
@@ -303,6 +334,17 @@ char *fingerprint(const char *folder)
 bool has_page(void)
 {
     return !strstr(run("qkv page nothing").error, "built without the page");
+}
+
+void skip_without_page(void)
+{
+    if (!has_page())
+        cr_skip_test("this build has no page: it needs clang for WebAssembly and the source of utf8proc");
+}
+
+void skip_without_program(const char *name)
+{
+    if (run("command -v %s", name).exit_code) cr_skip_test("%s is not installed", name);
 }
 
 bool refused(struct outcome outcome, const char *sentence)

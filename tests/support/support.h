@@ -89,6 +89,16 @@ char *vformat(const char *format, va_list arguments) __attribute__((format(print
  * dev.tsv (8 pairs). Commands run in it: run("cd '%s' && qkv train c.yaml -q", tiny_task("x")). */
 const char *tiny_task(const char *name);
 
+/* Enters a tiny task: the .init of suites whose tests begin so. */
+void enter_tiny_task(void);
+
+/* Sentence pairs of two to four of five words, translated word by word, such as NUMBERS: "one four" -> "uno cuatro". */
+extern const char *const NUMBERS[2][5];
+char *word_pairs(int count, const char *const source[5], const char *const target[5]);
+
+/* Writes gold links of pairs to a file: word i with word i. */
+void write_links(const char *pairs, const char *links);
+
 /* Makes a tiny task and trains it for some updates; under valgrind, this training runs without valgrind. */
 const char *tiny_run(const char *name, int updates);
 
@@ -117,8 +127,12 @@ const char *expect_equal_bits(const char *options, const char *from, int updates
  * changed. */
 char *fingerprint(const char *folder);
 
-/* Whether this build has `qkv page`. */
+/* Whether this build has `qkv page`; and skips the test where it has not. */
 bool has_page(void);
+void skip_without_page(void);
+
+/* Skips the test where a program is not installed. */
+void skip_without_program(const char *name);
 
 /* Returns whether a command failed with exit code 2 and this message, and no output. Otherwise
  * prints what it did. */

@@ -24,29 +24,10 @@ static const char TINY_CONFIG[] =
     "  updates: 60\n"
     "  validation_freq: 60\n";
 
-/* Writes pairs such as "one four" -> "uno cuatro", translated word by word, two to four words
- * long. */
-static void tiny_data(const char *folder)
-{
-    static const char *const SOURCE[] = {"one", "two", "three", "four", "five"};
-    static const char *const TARGET[] = {"uno", "dos", "tres", "cuatro", "cinco"};
-    char *lines = format("%s", "");
-    for (int i = 0; i < 20; i++) {
-        char *source = format("%s %s", SOURCE[i % 5], SOURCE[i * i / 3 % 5]);
-        char *target = format("%s %s", TARGET[i % 5], TARGET[i * i / 3 % 5]);
-        for (int more = i % 3; more > 0; more--) {
-            source = format("%s %s", source, SOURCE[(i + 2 * more) % 5]);
-            target = format("%s %s", target, TARGET[(i + 2 * more) % 5]);
-        }
-        lines = format("%s%s\t%s\n", lines, source, target);
-    }
-    write_text(folder, "train.tsv", lines);
-}
-
 static void tiny_train(void)
 {
     const char *folder = scratch("trained");
-    tiny_data(folder);
+    write_text(folder, "train.tsv", word_pairs(20, NUMBERS[0], NUMBERS[1]));
     write_text(folder, "tiny.yaml", TINY_CONFIG);
     struct outcome outcome = run("cd '%s' && qkv train tiny.yaml --threads 1 --quiet", folder);
     fprintf(stderr, "%s", outcome.error);

@@ -6,15 +6,16 @@
 #define MERGES "-s data.src.num_merges=2 -s data.trg.num_merges=3 "
 
 /* Enters a tiny task whose words have two letters. */
-static void enter_task(const char *name)
+static void enter_task(void)
 {
-    enter(tiny_task(name));
+    enter_tiny_task();
     run_ok("sed -i 's/ //g' train.tsv dev.tsv");
 }
 
+TestSuite(bpe, .init = enter_task);
+
 Test(bpe, a_run_that_is_copied_translates)
 {
-    enter_task("copied");
     run_ok("qkv train c.yaml -q " LEVELS MERGES
            "&& mkdir away && mv run away/ && mv train.tsv dev.tsv away/");
     cr_expect(lacks(run_ok("printf 'abcde\\n\\nzq ab\\n' | qkv translate -q away/run"), "@@"));
@@ -29,7 +30,6 @@ Test(bpe, a_run_that_is_copied_translates)
 
 Test(bpe, tokenize_prints_tokens)
 {
-    enter_task("tokenize");
     write_text(".", "s.codes", "#version: 0.2\na b\nab c</w>\n");
     write_text(".", "t.codes", "#version: 0.2\nA B\n");
     run_ok("qkv train c.yaml -q " LEVELS "-s data.src.bpe_codes=s.codes -s data.trg.bpe_codes=t.codes");
@@ -57,7 +57,6 @@ Test(bpe, tokenize_prints_tokens)
 
 Test(bpe, training_resumes_with_the_merges_of_the_run)
 {
-    enter_task("resumed");
     expect_equal_bits("c.yaml " LEVELS MERGES, "", 6);
     run_ok("cat one/source.codes one/target.codes >codes && cat stopped/source.codes stopped/target.codes | "
            "cmp - codes");
@@ -76,7 +75,6 @@ Test(bpe, training_resumes_with_the_merges_of_the_run)
 
 Test(bpe, a_run_keeps_its_frequent_pieces)
 {
-    enter_task("frequent");
     write_text(".", "s.codes", "#version: 0.2\na b</w>\n");
     write_text(".", "few.tsv", "cd cd\tab cd\nab cd\tab ab\n");
     run_ok("qkv train c.yaml -q " LEVELS
@@ -123,7 +121,6 @@ Test(bpe, refuses_merges_that_cannot_be)
          "/dev/stdin: level bpe reads the training text twice, once to learn merges: give a file, or merges "
          "in data.src.bpe_codes and data.trg.bpe_codes"},
     };
-    enter_task("refused");
     write_text(".", "bad.codes", "#version: 0.1\n");
     EXPECT_FAILURES("<train.tsv qkv train c.yaml " LEVELS, cases);
     cr_expect_str_empty(run("ls run").output);
@@ -131,7 +128,6 @@ Test(bpe, refuses_merges_that_cannot_be)
 
 Test(bpe, gradcheck_learns_merges_as_training_does)
 {
-    enter_task("gradcheck");
     run_ok("qkv config c.yaml " LEVELS MERGES
            ">b.yaml && qkv gradcheck b.yaml && qkv train b.yaml -q && qkv gradcheck run");
 }

@@ -2,12 +2,14 @@
 #include "support.h"
 
 /* Enters a tiny task, whose words translate one by one, with its links: train.align and dev.align. */
-static void enter_links(const char *name)
+static void enter_links(void)
 {
-    enter(tiny_task(name));
-    run_ok("for part in train dev; do awk -F '\t' '{n = split($1, w, \" \"); s = \"\"; for (i = 0; i < n; "
-           "i++) s = s i \"-\" i \" \"; print s}' $part.tsv >$part.align; done");
+    enter_tiny_task();
+    write_links("train.tsv", "train.align");
+    write_links("dev.tsv", "dev.align");
 }
+
+TestSuite(guided_alignment, .init = enter_links);
 
 #define GUIDED "-s data.train_links=train.align -s training.guided_alignment=1"
 #define DROPOUT                                                                                              \
@@ -32,7 +34,6 @@ static double error_rate(const char *run_folder, const char *reading)
 Test(guided_alignment, the_head_learns_the_links)
 {
     static const char *const readings[] = {"predicted", "read"};
-    enter_links("learns");
     for (int i = 0; i < 2; i++) {
         train(readings[i], format("-s training.updates=100 -s training.guided_alignment_head=2 -s "
                                   "training.guided_alignment_reading=%s " GUIDED,
@@ -45,7 +46,6 @@ Test(guided_alignment, the_head_learns_the_links)
 
 Test(guided_alignment, weight_0_changes_no_bit)
 {
-    enter_links("off");
     train("plain", DROPOUT);
     train("off", DROPOUT " " GUIDED " -s training.guided_alignment=0");
     train("on", DROPOUT " " GUIDED);
@@ -57,7 +57,7 @@ Test(guided_alignment, threads_and_resuming_change_no_bit)
 {
     static const char *const more[] = {"", " -s training.r_drop=1 -s training.logging_freq=7"};
     for (int i = 0; i < 2; i++) {
-        enter_links(format("threads%d", i));
+        enter_links();
         expect_equal_bits(format("c.yaml " DROPOUT " " GUIDED "%s", more[i]), "", 20);
         const char *losses = "grep -o '\"alignment\":[^,]*' %s/metrics.jsonl";
         cr_expect_str_eq(run_ok(losses, "three"), run_ok(losses, "one"));
@@ -66,7 +66,6 @@ Test(guided_alignment, threads_and_resuming_change_no_bit)
 
 Test(guided_alignment, training_prints_the_loss_and_resumes_with_the_same_links)
 {
-    enter_links("printed");
     const char *printed = run_ok("qkv train c.yaml " GUIDED " 2>&1");
     cr_expect(shows(printed, " (cross-entropy ") && shows(printed, ", alignment "));
     run_ok("sed -i '1s/^[^ ]* //' train.align");
@@ -77,7 +76,6 @@ Test(guided_alignment, training_prints_the_loss_and_resumes_with_the_same_links)
 /* loss = cross-entropy + weight * alignment, where no label is smoothed. */
 Test(guided_alignment, the_loss_is_the_sum_of_its_parts)
 {
-    enter_links("parts");
     train("run", DROPOUT " " GUIDED " -s training.guided_alignment=0.5");
     run_ok("cd run && sed -n "
            "'s/.*\"loss\":\\([^,]*\\),\"cross_entropy\":\\([^,]*\\),\"alignment\":\\([^,]*\\),.*/\\1 \\2 "
@@ -87,7 +85,6 @@ Test(guided_alignment, the_loss_is_the_sum_of_its_parts)
 
 Test(guided_alignment, derivatives_are_right)
 {
-    enter_links("gradcheck");
     const char *const settings[] = {
         "",
         DROPOUT
@@ -100,7 +97,6 @@ Test(guided_alignment, derivatives_are_right)
 
 Test(guided_alignment, links_may_be_the_third_column_of_the_pairs)
 {
-    enter_links("third");
     run_ok("sed -i s/c/cc/ train.tsv && paste train.tsv train.align > three.tsv");
     const char *levels[] = {"", "-s data.src.level=bpe -s data.src.num_merges=1"};
     for (int i = 0; i < 2; i++) {
@@ -134,7 +130,6 @@ Test(guided_alignment, what_cannot_be_is_refused)
         {"-s data.src.level=bpe -s data.trg.level=bpe -s data.trg.bpe_dropout=0.1",
          "training.guided_alignment needs the same pieces of words in each epoch"},
     };
-    enter_links("wrong");
     run_ok("sed '2s/^/0-50 /' train.align > far && qkv prepare c.yaml -o c.prepared");
     EXPECT_FAILURES("qkv train c.yaml -q " GUIDED, wrong);
     struct outcome outcome =

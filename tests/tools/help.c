@@ -9,12 +9,6 @@ static const char *const COMMANDS[] = {
 
 enum { COMMAND_COUNT = sizeof COMMANDS / sizeof COMMANDS[0] };
 
-/* Skips the test where a program is not installed. */
-static void require_program(const char *name)
-{
-    if (run("command -v %s", name).exit_code) cr_skip_test("needs %s", name);
-}
-
 Test(help, every_command_has_a_page)
 {
     const char *overview = run_ok("qkv help");
@@ -67,7 +61,7 @@ Test(help, documentation_is_what_the_program_prints)
 
 Test(help, man_pages_have_no_warnings)
 {
-    require_program("man");
+    skip_without_program("man");
     const char *folder = scratch("man");
     for (int i = -1; i < COMMAND_COUNT; i++) {
         const char *command = i < 0 ? "" : COMMANDS[i];
@@ -86,7 +80,7 @@ Test(help, man_pages_have_no_warnings)
 static const char *script_of(const char *shell)
 {
     const char *path = format("%s/completion", scratch(shell));
-    require_program(shell);
+    skip_without_program(shell);
     run_ok("qkv help --format %s >'%s'", shell, path);
     struct outcome outcome = run("%s -n '%s'", shell, path);
     cr_expect_eq(outcome.exit_code, 0, "%s", outcome.error);

@@ -2,8 +2,10 @@
 #include "browser.h"
 #include "json.h"
 
-/* Makes a folder with a text of 121 lines, 20 of them blank, and a config, and enters it. */
-static void enter_text(const char *name)
+/* Makes a folder with a text of 121 lines, 20 of them blank, and a config, and enters it. A model of running text has a
+ * context. */
+#define RUNNING "context: 16, "
+static void enter_text(const char *name, const char *context)
 {
     static char text[8192];
     size_t size = 0;
@@ -11,21 +13,18 @@ static void enter_text(const char *name)
         size += (size_t)snprintf(text + size, sizeof text - size, "the %s %s on the %s%s\n",
                                  i % 3 ? "cat" : "dog", i % 2 ? "sat" : "lay", i % 7 ? "mat" : "log",
                                  i % 5 ? "" : "\n");
-    const char *folder = enter(scratch(name));
-    write_text(folder, "text.txt", text);
-    write_text(
-        folder, "c.yaml",
-        "name: lm\n"
-        "data: {train: text.txt, text: running, context: 16, dev_share: 0.2, trg: {lang: en, level: char}}\n"
-        "model:\n"
-        "  decoder: {type: decoder_only, num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32,\n"
-        "            positions: {max_length: 64}}\n"
-        "training: {model_dir: run, batch_size: 4, updates: 40, validation_freq: 20}\n");
+    enter(scratch(name));
+    write_text(".", "text.txt", text);
+    write_config(
+        format("train: text.txt, text: running, %sdev_share: 0.2, trg: {lang: en, level: char}", context), "",
+        "type: decoder_only, num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32, positions: "
+        "{max_length: 64}",
+        "batch_size: 4, updates: 40, validation_freq: 20");
 }
 
 Test(language_model, the_bits_depend_on_neither_threads_nor_a_break)
 {
-    enter_text("bits");
+    enter_text("bits", RUNNING);
     const char *log = run("qkv train c.yaml --threads 1").error;
     cr_expect(shows(log, "windows, a vocabulary of ") && shows(log, "bits per character "));
     cr_expect(lacks(log, "BLEU"));
@@ -40,8 +39,7 @@ Test(language_model, each_form_of_text_trains)
         {"-s data.text=paragraphs", " 17 training paragraphs, 4 dev paragraphs, "},
         {"-s data.text=lines -s data.trg.level=word", "a vocabulary of 11, "},
     };
-    enter_text("forms");
-    run_ok("sed -i 's/context: 16, //' c.yaml");
+    enter_text("forms", "");
     for (int i = 0; i < 3; i++)
         cr_expect(shows(run_ok("qkv train c.yaml --overwrite %s -s training.updates=2 -s "
                                "data.trg.max_length=200 -s model.decoder.positions.max_length=200 2>&1",
@@ -51,10 +49,8 @@ Test(language_model, each_form_of_text_trains)
 
 Test(language_model, its_gradients_agree_with_differences)
 {
-    enter_text("gradients");
-    cr_assert_eq(run("qkv gradcheck c.yaml").exit_code, 0);
-    run_ok("sed -i 's/context: 16, //' c.yaml");
-    cr_assert_eq(run("qkv gradcheck c.yaml -s data.text=lines").exit_code, 0);
+    enter_text("gradients", "");
+    run_ok("qkv gradcheck c.yaml -s data.context=16 && qkv gradcheck c.yaml -s data.text=lines");
 }
 
 Test(language_model, other_commands_refuse_it)
@@ -63,7 +59,7 @@ Test(language_model, other_commands_refuse_it)
     static const char *const CASES[][2] = {{"translate run", REFUSED},
                                            {"align run pairs.tsv", REFUSED},
                                            {"page run --pairs pairs.tsv", REFUSED}};
-    enter_text("refusals");
+    enter_text("refusals", RUNNING);
     run_ok("qkv train c.yaml -q -s training.updates=1 && printf 'a\tb\n' >pairs.tsv");
     EXPECT_FAILURES("echo the cat | qkv", CASES);
     cr_assert_eq(run("qkv inspect run").exit_code, 0);
@@ -95,7 +91,7 @@ Test(language_model, wrong_configs_and_texts_are_refused)
         {"-s data.train=one.txt", "one.txt: data.dev_share, 0.2, leaves no line for validation"},
         {"-s data.train=x.tsv", "x.tsv: there is no such text: set data.train to its path"},
     };
-    enter_text("wrong");
+    enter_text("wrong", RUNNING);
     run_ok("printf '\n\n\n' >blank.txt && echo one >one.txt");
     EXPECT_FAILURES("qkv train c.yaml -q", CASES);
 }
@@ -105,10 +101,10 @@ Test(language_model, wrong_configs_and_texts_are_refused)
 /* A model that has learned its text: after "the cat" come only words of it. */
 static void enter_trained(const char *name, const char *options)
 {
-    enter_text(name);
-    run_ok("sed -i 's/context: 16, //' c.yaml && qkv train c.yaml -q -s training.updates=300 -s "
-           "training.learning_rate=0.01 -s training.shards=2 %s",
-           options);
+    enter_text(name, "");
+    run_ok(
+        "qkv train c.yaml -q -s training.updates=300 -s training.learning_rate=0.01 -s training.shards=2 %s",
+        options);
 }
 
 Test(language_model, running_text_goes_on_over_windows)
@@ -178,7 +174,7 @@ Test(language_model, evaluate_gives_bits)
 /* Runs, their validations and an evaluation, by perplexity and bits per character; the dev part is a test of its own. */
 Test(language_model, sweep_and_compare_show_bits)
 {
-    enter_text("compare");
+    enter_text("compare", RUNNING);
     run_ok("qkv sweep c.yaml -g model.decoder.num_heads=1,2 -q -o sweep && qkv train c.yaml -q && qkv "
            "evaluate run text.txt --json >a.json");
     const char *table = read_file("sweep/comparison.md", &(size_t){0});
@@ -199,7 +195,7 @@ Test(language_model, sweep_and_compare_show_bits)
 
 Test(language_model, init_recognises_a_text)
 {
-    enter_text("init");
+    enter_text("init", RUNNING);
     run_ok("for i in 1 2 3 4 5 6; do cat text.txt; done >long.txt");
     cr_assert(shows(run_ok("qkv init long.txt --updates 3 -o sub/lm.yaml"), "running text, "));
     cr_assert(shows(run("qkv train sub/lm.yaml").error, "done after 3 updates"));
@@ -214,8 +210,7 @@ Test(language_model, init_recognises_a_text)
 Test(language_model, attention_shows_where_each_token_looks)
 {
     static const char *const FORMS[][2] = {{"-s data.context=16", "</s>"}, {"-s data.text=lines", "<s>"}};
-    enter_text("attention");
-    run_ok("sed -i 's/context: 16, //' c.yaml");
+    enter_text("attention", "");
     for (int i = 0; i < 2; i++) {
         run_ok("qkv train c.yaml -q --overwrite -s training.updates=2 %s", FORMS[i][0]);
         const cJSON *root = json_by("qkv attention run 'a cat' -f json"), *map;
@@ -268,8 +263,8 @@ Test(language_model, attention_shows_where_each_token_looks)
 Test(language_model, heads_are_measured_on_a_text)
 {
     static const char *const FORMS[] = {"-s data.context=16", "-s data.text=lines"};
-    enter_text("heads");
-    run_ok("sed -i 's/context: 16, //' c.yaml && head -30 text.txt >part.txt");
+    enter_text("heads", "");
+    run_ok("head -30 text.txt >part.txt");
     for (int i = 0; i < 2; i++) {
         run_ok("qkv train c.yaml -q --overwrite -s training.updates=200 -s training.learning_rate=0.01 %s",
                FORMS[i]);
@@ -314,7 +309,7 @@ static double best(const cJSON *root, const char *name)
 
 Test(language_model, repeats_are_measured_in_heads_and_drawn_over_training)
 {
-    enter_text("repeats");
+    enter_text("repeats", RUNNING);
     run_ok("sed -i 's/num_layers: 1/num_layers: 2/' c.yaml && head -9 text.txt >part.txt");
     run_ok("qkv train c.yaml -q -s training.snapshots=3");
     const cJSON *root = json_by("qkv heads run part.txt -f json"), *head;
@@ -365,7 +360,7 @@ Test(language_model, an_induction_head_appears_in_two_layers_and_not_in_one)
 
 Test(language_model, film_and_explain_show_its_own_attention)
 {
-    enter_text("film");
+    enter_text("film", RUNNING);
     run_ok("qkv train c.yaml -q -s training.snapshots=2");
     run_ok("qkv film run 'the cat' -q -o f.png && qkv film run 'the cat' -q --words -o w.png");
     cr_expect_str_eq(run_ok("qkv attention run 'the cat' --kind all -q -f svg"),
@@ -402,10 +397,8 @@ Test(language_model, several_models_work_together)
 static void open_page(const char *name, const char *form, const char *fragment)
 {
     skip_without_browser();
-    enter_text(name);
-    run_ok("sed -i 's/context: 16, //' c.yaml && qkv train c.yaml -q -s training.updates=150 -s "
-           "training.learning_rate=0.01 %s",
-           form);
+    enter_text(name, "");
+    run_ok("qkv train c.yaml -q -s training.updates=150 -s training.learning_rate=0.01 %s", form);
     browser_open("run --numbers float32 --sentence 'the cat'", fragment);
 }
 

@@ -16,27 +16,13 @@ static const char *trained(void)
     const char *folder = enter(scratch("page"));
     static const char *const source[] = {"one", "two", "three", "four", HOSTILE};
     static const char *const target[] = {"uno", "dos", "tres", "cuatro", "<b>cinco</b>"};
-    char *lines = format("%s", "");
-    for (int i = 0; i < 40; i++) {
-        char *from = format("%s %s", source[i % 5], source[i * i / 3 % 5]);
-        char *to = format("%s %s", target[i % 5], target[i * i / 3 % 5]);
-        if (i % 3)
-            from = format("%s %s", from, source[(i + 2) % 5]), to = format("%s %s", to, target[(i + 2) % 5]);
-        lines = format("%s%s\t%s\n", lines, from, to);
-    }
-    write_text(".", "train.tsv", lines);
+    write_text(".", "train.tsv", word_pairs(40, source, target));
     write_config("train: train.tsv, dev: train.tsv, src: {lang: en}, trg: {lang: es}",
                  "num_layers: 2, num_heads: 2, hidden_size: 16, ff_size: 32, positions: {max_length: 12}",
                  "num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32, positions: {max_length: 12}",
                  "learning_rate: 0.01, batch_size: 20, updates: 150, validation_freq: 150");
     run_ok("qkv train c.yaml --quiet --threads 1");
     return folder;
-}
-
-static void skip_without_page(void)
-{
-    if (!has_page())
-        cr_skip_test("this build has no page: it needs clang for WebAssembly and the source of utf8proc");
 }
 
 /* A page that holds the parameters of the run exactly. */

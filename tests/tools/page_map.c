@@ -4,6 +4,8 @@
 
 #include "draw/text.h"
 
+TestSuite(page_map, .init = enter_tiny_task);
+
 /* A word that would end a script or run one if a picture took it for markup. */
 #define HOSTILE "</script><img/onerror=alert(1)/src=x>"
 
@@ -40,7 +42,6 @@ static double weakest_contrast(void)
 /* The greatest weight is the darkest in the light and the brightest in the dark. */
 PageTest(page_map, are_those_of_the_colormaps_and_kept_in_the_address)
 {
-    enter(tiny_task("colors"));
     opened("s=a+b&head=cross-1-1");
     static const char *const names[] = {"YlOrRd", "viridis"};
     for (int map = 0; map < 2; map++) {
@@ -195,7 +196,6 @@ static const char CATCH[] = "saved = null, copied = null, saveFile = (blob, name
 
 PageTest(page_map, saves_the_map_as_a_picture)
 {
-    enter(tiny_task("picture"));
     opened("s=" HOSTILE_IN_ADDRESS "+a+b");
     EXPECT_VALUE(CATCH, "caught");
     click("save-svg");
@@ -249,7 +249,6 @@ PageTest(page_map, saves_the_map_as_a_picture)
 
 PageTest(page_map, copies_a_link_that_opens_the_same_view)
 {
-    enter(tiny_task("link"));
     opened("");
     run_script("%s", CATCH);
     click("head-encoder-1-1");

@@ -23,18 +23,10 @@ static void opened(const char *fragment, const char *source, int source_script, 
                    int target_script)
 {
     enter(scratch("scripts"));
-    char *lines = format("%s", "");
-    for (int i = 0; i < 60; i++) {
-        char *from = format("%s", ""), *to = from;
-        for (int k = 0; k < 2 + i % 2; k++) {
-            int number = (i * 7 + k * (i % 5 + 1) * 3) % 5;
-            const char *space = k ? " " : "";
-            from = format("%s%s%s", from, space, word(source_script, 3 * number, 3));
-            to = format("%s%s%s", to, space, word(target_script, 3 * number, 3));
-        }
-        lines = format("%s%s\t%s\n", lines, from, to);
-    }
-    write_text(".", "train.tsv", lines);
+    const char *words[2][5];
+    for (int i = 0; i < 10; i++)
+        words[i / 5][i % 5] = word(i < 5 ? source_script : target_script, i % 5 * 3, 3);
+    write_text(".", "train.tsv", word_pairs(60, words[0], words[1]));
     write_config(format("train: train.tsv, dev: train.tsv, src: {%s}, trg: {%s}", source, target),
                  "num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32", NULL,
                  "learning_rate: 0.01, batch_size: 20, updates: 150, validation_freq: 150");

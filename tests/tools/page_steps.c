@@ -690,7 +690,7 @@ PageTest(page_steps, scenes_of_ones_own_may_hold_any_text)
 
 Test(page_steps, scenes_say_what_is_wrong_and_write_nothing)
 {
-    if (!has_page()) cr_skip_test("this build has no page");
+    skip_without_page();
     enter(tiny_task("refused"));
     run_ok("qkv train c.yaml --quiet --threads 1");
     write_text(".", "bad.yaml", "tokens: [x]\nembedings: {from: random}\n");

@@ -1,21 +1,24 @@
 /* A path in a config is relative to the folder of the config, a path of the command line to the current folder. */
 #include "support.h"
 
-/* A folder `project` with a trained run project/run, whose config is project/configs/c.yaml and whose texts are in
- * project/texts; returns the folder that holds it. */
-static const char *project(const char *name)
+static const char *folder;
+
+/* Enters a folder with `project`, which has a trained run project/run, whose config is project/configs/c.yaml and whose texts
+ * are in project/texts. */
+static void enter_project(void)
 {
-    const char *folder = scratch(name), *task = tiny_task("task");
-    run_ok("cd '%s' && mkdir -p project/configs project/texts && mv '%s'/*.tsv project/texts && sed 's/: "
+    const char *task = tiny_task("task");
+    folder = enter(scratch("paths"));
+    run_ok("mkdir -p project/configs project/texts && mv '%s'/*.tsv project/texts && sed 's/: "
            "train.tsv/: ..\\/texts\\/train.tsv/; s/: dev.tsv/: ..\\/texts\\/dev.tsv/; s/: run/: ..\\/run/' "
            "'%s/c.yaml' >project/configs/c.yaml && qkv train project/configs/c.yaml -q -s training.updates=4",
-           folder, task, task);
-    return folder;
+           task, task);
 }
+
+TestSuite(paths, .init = enter_project);
 
 Test(paths, in_a_config_are_relative_to_its_folder)
 {
-    const char *folder = enter(project("config"));
     run_ok("test -f project/run/last.safetensors");
     cr_expect(shows(run_ok("qkv config project/configs/c.yaml"), "  train: project/texts/train.tsv\n"));
     cr_expect(shows(run_ok("cd project/configs && qkv config c.yaml"), "  train: \"../texts/train.tsv\"\n"));
@@ -31,7 +34,6 @@ Test(paths, in_a_config_are_relative_to_its_folder)
 
 Test(paths, of_a_list_the_first_that_exists_is_taken)
 {
-    enter(project("list"));
     run_ok("cd project/texts && cut -f1 dev.tsv >two.en && cut -f2 dev.tsv >two.es");
     static const char *const lists[][2] = {
         {"[none.tsv, ../texts/train.tsv, ../texts/dev.tsv]", "project/texts/train.tsv"},
@@ -51,7 +53,6 @@ Test(paths, of_a_list_the_first_that_exists_is_taken)
 /* The run is copied alone, then with its project, then the project is moved: its texts are found each time. */
 Test(paths, of_a_run_survive_copying_and_moving)
 {
-    enter(project("moved"));
     run_ok("cp -r project/run alone && cp -r project copied");
     static const char *const runs[] = {"alone", "copied/run", "project/run"};
     for (int i = 0; i < 3; i++) {
@@ -66,7 +67,6 @@ Test(paths, of_a_run_survive_copying_and_moving)
 
 Test(paths, of_a_missing_text_say_which_key_to_set)
 {
-    enter(project("missing"));
     run_ok("mv project/texts lost");
     static const char *const commands[] = {"gradcheck project/run", "gradcheck project/configs/c.yaml",
                                            "train project/run/config.yaml --resume",
@@ -89,7 +89,6 @@ Test(paths, that_are_not_plain_are_escaped_in_messages_about_configs)
 /* A folder may have any name, but the config of a run must be valid UTF-8. */
 Test(paths, that_are_not_utf8_are_refused_where_the_run_must_name_them)
 {
-    enter(project("bytes"));
     run_ok("mv project \"$(printf 'p\\377')\" && cp -r p*/run out && cp out/config.yaml before");
     static const char *const commands[] = {"-s training.model_dir=new",
                                            "-s training.model_dir=out --overwrite"};

@@ -1,6 +1,8 @@
 /* qkv plot: curves of runs whose metrics are written here, without training. */
 #include "written_runs.h"
 
+TestSuite(plot, .init = enter_tiny_task);
+
 /* A validation every 10 updates, at which the loss of training has fallen by 0.5. */
 static char *metrics_of(int validations, const double dev[])
 {
@@ -31,7 +33,6 @@ Test(plot, marks_the_best_validation_and_where_overfitting_begins)
                                         ">learning rate × 1000<",
                                         ">gradient norm, before clipping<",
                                         ">updates<"};
-    enter(tiny_task("marks"));
     written_run(".", "over", 1, "", metrics_of(6, OVERFITS));
     written_run(".", "twice", 1, "-s model.encoder.dropout=0.5", metrics_of(4, TWICE));
     const char *text = run_ok("LC_ALL=C qkv plot over --show loss");
@@ -52,7 +53,6 @@ Test(plot, marks_the_best_validation_and_where_overfitting_begins)
 /* BLEU 10, 20 and 30, 40: the means are 20 and 30, with a deviation of 14.14, so that the axis ends at 45. */
 Test(plot, shows_runs_that_differ_in_their_seed_alone_as_their_mean)
 {
-    enter(tiny_task("seeds"));
     char *low = format("%s%s", written_validation_line(10, 2, 10), written_validation_line(20, 1, 20));
     char *high = format("%s%s", written_validation_line(10, 2, 30), written_validation_line(20, 1, 40));
     written_run(".", "small-seed1", 1, "", low);
@@ -79,7 +79,6 @@ Test(plot, shows_runs_that_differ_in_their_seed_alone_as_their_mean)
 
 Test(plot, runs_over_updates_tokens_or_time)
 {
-    enter(tiny_task("axes"));
     written_run(".", "a", 1, "", metrics_of(6, OVERFITS));
     written_run(".", "old", 1, "", "{\"kind\":\"train\",\"update\":5,\"tokens\":50,\"loss\":3}\n");
     cr_expect(shows(run_ok("qkv plot a -x tokens"), " target tokens, thousands\n"));
@@ -99,7 +98,6 @@ Test(plot, runs_over_updates_tokens_or_time)
 
 Test(plot, shows_a_run_that_still_trains)
 {
-    enter(tiny_task("half"));
     written_run(".", "a", 1, "", format("%s{\"kind\":\"train\",\"upd", metrics_of(2, OVERFITS)));
     written_run(".", "b", 1, "-s training.learning_rate=0.5", "");
     struct outcome outcome = run("qkv plot a b --show bleu");

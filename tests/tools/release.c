@@ -10,7 +10,7 @@ static const char CHANGELOG[] =
 /* Enters a repository of version 0.2.0, committed. */
 static void enter_repository(void)
 {
-    if (run("command -v git").exit_code != 0) cr_skip_test("git is not installed");
+    skip_without_program("git");
     enter(scratch("repository"));
     write_text(".", "CMakeLists.txt", "project(qkv VERSION 0.2.0 LANGUAGES C)\n");
     write_text(".", "CHANGELOG.md", CHANGELOG);

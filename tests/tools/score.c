@@ -1,19 +1,19 @@
 /* qkv score: metrics, options, scores of sentences, and the comparison of systems. tests/metrics/ tests the numbers. */
 #include "json.h"
 
-/* A folder with the translations a and b, and the references r, of which the second has two. */
-static const char *texts(const char *name)
+/* Each test has the translations a and b, and the references r, of which the second has two. */
+static void enter_texts(void)
 {
-    const char *folder = scratch(name);
+    const char *folder = enter(scratch("texts"));
     write_text(folder, "a", "the cat sat on a mat\nA dog barks\nno\n");
     write_text(folder, "b", "the cat sat on the mat\nA dog is sleeping\nno\n");
     write_text(folder, "r", "The cat sat on the mat\nthe dog barks\tA dog is barking\nno\n");
-    return folder;
 }
+
+TestSuite(score, .init = enter_texts);
 
 Test(score, computes_the_metrics_that_are_asked_for)
 {
-    enter(texts("metrics"));
     cr_expect(lacks(run_ok("qkv score a r"), "TER"));
     char *text = run_ok("qkv score a r -m ter --metrics bleu,chrf --chrf-word-order 2");
     cr_expect(shows(text, "TER                19.05  (nrefs:var|case:lc|tok:tercom|"));
@@ -80,7 +80,6 @@ Test(score, passes_its_options_on)
 
 Test(score, scores_each_sentence)
 {
-    enter(texts("sentences"));
     char *table = run_ok("qkv score a r -m bleu,ter --sentence-level");
     cr_expect_str_eq(table,
                      "line\tbleu\tter\n1\t34.3295\t16.6667\n2\t79.3701\t28.5714\n3\t100.0000\t0.0000\n");
@@ -93,7 +92,6 @@ Test(score, scores_each_sentence)
 
 Test(score, compares_systems)
 {
-    enter(texts("systems"));
     char *text = run_ok("qkv score a r --against b --against a -m ter");
     cr_expect(shows(text, "TER  (nrefs:var|bs:1000|seed:12345|case:lc|"));
     cr_expect(shows(text, "   score      mean +- 95 %        p  system\n   19.05 "));
@@ -113,7 +111,6 @@ Test(score, compares_systems)
 /* As in sacreBLEU: an empty column is no reference, unless there is no other. */
 Test(score, reads_every_reference_of_a_line)
 {
-    enter(texts("columns"));
     run_ok(
         "cut -f1 r >one && sed 's/$/\t/' one >right && sed 's/^/\t\t/' one >left && printf 'a\n\n' >two && "
         "printf 'a\n\t\n' >tab && { for i in $(seq 99); do printf 'x y z\t'; done; head -1 a; } >hundred");
@@ -157,7 +154,6 @@ Test(score, refuses)
         {"bad a", "qkv: bad:1:4: byte 0xFF is not valid UTF-8"},
         {"a bad", "qkv: bad:1:4: byte 0xFF is not valid UTF-8"},
     };
-    enter(texts("refused"));
     run_ok("echo a >short && printf 'a\nb\nc\nd\n' >long && : >empty && printf 'a\n\\000\n' >nul && "
            "printf 'a b\\377\n' >bad");
     EXPECT_REFUSALS("</dev/null qkv score", cases);
@@ -229,7 +225,6 @@ Test(score, notes_what_the_texts_may_be)
         {"score few capital", ""},
         {"score lower few", ""},
     };
-    enter(texts("notes"));
     write_text(".", "german", "die Katze saß auf der Matte\nder Hund bellt\nnein\n");
     write_text(".", "moses", "it &apos;s a well @-@ known dog .\nI see , he said .\n\" Hi &quot; .\nyes\n");
     write_text(".", "bpe", "yes\nthe un@@ kind\nno\n");

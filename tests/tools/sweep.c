@@ -1,6 +1,8 @@
 /* qkv sweep: which runs it trains, how it goes on after an interruption, and what it refuses. */
 #include "pseudo_terminal.h"
 
+TestSuite(sweep, .init = enter_tiny_task);
+
 static bool has(const char *name)
 {
     return access(name, F_OK) == 0;
@@ -11,7 +13,6 @@ Test(sweep, trains_every_combination_and_compares_the_runs)
     static const char *const names[] = {
         "learning_rate=1e-3,adam_betas=0.9,0.98", "learning_rate=1e-3,adam_betas=0.8,0.9",
         "learning_rate=3e-3,adam_betas=0.9,0.98", "learning_rate=3e-3,adam_betas=0.8,0.9"};
-    enter(tiny_task("grid"));
     const char *command = "qkv sweep c.yaml -o s -j 2 -g training.learning_rate=1e-3,3e-3 -g "
                           "'training.adam_betas=[0.9,0.98],[0.8,0.9]' -s training.updates=10 2>said --seeds";
     const char *table = run_ok("%s 1", command);
@@ -35,7 +36,6 @@ Test(sweep, trains_every_combination_and_compares_the_runs)
 
 Test(sweep, says_on_a_terminal_how_far_it_is)
 {
-    enter(tiny_task("terminal"));
     const char *command = format("qkv sweep c.yaml -j 1 --seeds 2 -o s");
     struct pseudo_terminal *terminal = pseudo_terminal_start(100, 40, "%s -s training.updates=10", command);
     pseudo_terminal_wait(terminal, "  0 % [");
@@ -58,7 +58,6 @@ Test(sweep, says_on_a_terminal_how_far_it_is)
 
 Test(sweep, trains_several_configs)
 {
-    enter(tiny_task("configs"));
     const char *table = run_ok("sed 's/^name: .*/name: other/' c.yaml >other.yaml && qkv sweep c.yaml "
                                "other.yaml -s training.updates=2 -g training.learning_rate=1e-3,3e-3");
     static const char *const configs[] = {"tiny", "other"};
@@ -75,7 +74,6 @@ Test(sweep, trains_several_configs)
 /* A sweep of two long runs gets the signal when both train. */
 Test(sweep, goes_on_after_an_interruption_as_if_there_had_been_none)
 {
-    enter(tiny_task("interrupted"));
     const char *arguments =
         "c.yaml -g training.learning_rate=1e-3,3e-3,5e-3 -j 2 -q -s training.updates=3000 -s "
         "training.logging_freq=10 -s training.validation_freq=1000";
@@ -104,7 +102,6 @@ Test(sweep, goes_on_after_an_interruption_as_if_there_had_been_none)
  * follow the message. */
 Test(sweep, says_why_a_run_failed)
 {
-    enter(tiny_task("failed"));
     struct outcome outcome = run("qkv sweep c.yaml -o s -q -j 1 -g training.learning_rate=1e30,1e-3");
     cr_expect_eq(outcome.exit_code, 1);
     cr_expect(shows(outcome.error, "learning_rate=1e30,seed=42: failed after ") &&
@@ -145,7 +142,6 @@ Test(sweep, refuses)
         {"none.yaml", "none.yaml: cannot be read: No such file or directory"},
         {"c.yaml", "qkv: two runs would have the folder s/tiny,seed=42"},
     };
-    enter(tiny_task("refused"));
     EXPECT_REFUSALS("qkv sweep c.yaml -o s", cases);
     cr_expect(
         refused(run("qkv sweep - -o s <c.yaml"), "qkv: -: each run reads the config; write it to a file"));
@@ -161,7 +157,6 @@ Test(sweep, refuses)
 /* `qkv train --resume` would go on with the rate of --set; in a sweep all runs have one rate from their beginning. */
 Test(sweep, never_changes_the_learning_rate_of_a_run)
 {
-    enter(tiny_task("rate"));
     run_ok("qkv sweep c.yaml -o s -q -s training.updates=2");
     struct outcome outcome =
         run("qkv sweep c.yaml -o s -q -s training.updates=4 -s training.learning_rate=0.5");

@@ -3,11 +3,12 @@
 
 #include <signal.h>
 
+TestSuite(train, .init = enter_tiny_task);
+
 #define ENDLESS "-s training.updates=0 -s training.epochs=1000000 -s training.patience=0"
 
 Test(train, writes_a_run_and_prints_its_progress_as_lines)
 {
-    enter(tiny_task("run"));
     cr_expect_str_empty(run_ok("qkv train c.yaml --threads 1 2>printed"));
     cr_expect(lacks(read_file("printed", NULL), "\r") && lacks(read_file("printed", NULL), "\033"));
     /* Measured times and speeds become N, computed numbers F, and the translation T. */
@@ -126,7 +127,6 @@ Test(train, overwrite_replaces_files_of_a_run_and_no_others)
 
 Test(train, resume_of_a_finished_run_changes_nothing)
 {
-    enter(tiny_task("finished"));
     run_ok("qkv train c.yaml -q");
     char *before = fingerprint(".");
     for (int i = 0; i < 2; i++) {
@@ -142,7 +142,6 @@ Test(train, resume_of_a_finished_run_changes_nothing)
 /* The row of beam_alpha has another condition, too. */
 Test(train, resume_refuses_changes_of_the_schedule)
 {
-    enter(tiny_task("schedules"));
     static const char *const cases[][4] = {
         {"cosine", "training.updates", "4", "8"},          {"linear", "training.updates", "4", "8"},
         {"plateau", "training.validation_freq", "2", "1"}, {"plateau", "testing.beam_size", "1", "2"},
@@ -221,7 +220,6 @@ Test(train, a_signal_saves_and_prints_how_to_continue)
 
 Test(train, a_run_is_trained_by_one_process_at_a_time)
 {
-    enter(tiny_task("locked"));
     struct outcome outcome = run("{ '%s' train c.yaml " ENDLESS
                                  " -q 2>/dev/null & } && pid=$!; until [ -e run/config.yaml ] || ! kill -0 "
                                  "$pid; do :; done; qkv train c.yaml --resume; echo $?; qkv train c.yaml "
@@ -236,7 +234,6 @@ Test(train, a_run_is_trained_by_one_process_at_a_time)
 /* The folder is moved while it trains, and another run begins in its place. */
 Test(train, a_run_whose_folder_is_moved_writes_into_no_other_run)
 {
-    enter(tiny_task("moved"));
     struct outcome outcome =
         run("qkv train c.yaml -q -s training.model_dir=alone && { '%s' train c.yaml " ENDLESS
             " -q & } && pid=$!; until grep -q validation run/metrics.jsonl || ! kill -0 $pid; do :; done "
@@ -255,7 +252,6 @@ Test(train, a_run_whose_folder_is_moved_writes_into_no_other_run)
 Test(train, a_signal_that_is_ignored_at_the_start_stays_ignored)
 {
     static const char *const names[] = {"INT", "TERM", "HUP"};
-    enter(tiny_task("ignored"));
     for (int i = 0; i < 3; i++) {
         struct outcome outcome =
             run("trap '' %s; '%s' train c.yaml " ENDLESS " -q --overwrite & pid=$!; until grep -q validation "
@@ -272,7 +268,6 @@ Test(train, overwrite_replaces_only_what_a_run_has_written)
 {
     static const char *const names[] = {"config.yaml",   "best.safetensors",  "update-100.safetensors",
                                         "metrics.jsonl", "source.vocabulary", "source.codes"};
-    enter(tiny_task("foreign"));
     for (int i = 0; i < 6; i++) {
         run_ok("rm -rf run && mkdir run && echo 'name: mine and precious' >run/%s", names[i]);
         cr_expect(refused(run("qkv train c.yaml --overwrite"),
@@ -325,7 +320,6 @@ Test(train, refuses_files_of_a_run_that_are_not_regular)
 Test(train, names_the_update_whose_learning_rate_makes_parameters_infinite)
 {
     static const char *const optimizers[] = {"adam", "adamw", "sgd"};
-    enter(tiny_task("infinite"));
     for (int i = 0; i < 3; i++) {
         struct outcome outcome = run("qkv train c.yaml -q --overwrite -s training.optimizer=%s -s "
                                      "training.updates=1 -s training.learning_rate=1e300",
@@ -338,7 +332,6 @@ Test(train, names_the_update_whose_learning_rate_makes_parameters_infinite)
 
 Test(train, stops_when_the_loss_is_not_finite)
 {
-    enter(tiny_task("diverging"));
     cr_expect(fails(
         run("qkv train c.yaml -q -s training.learning_rate=1e30"), 1,
         "qkv: update 2: the loss is not finite; the first tensor that is not finite is "
@@ -349,14 +342,12 @@ Test(train, stops_when_the_loss_is_not_finite)
 
 Test(train, a_closed_stderr_does_not_end_training)
 {
-    enter(tiny_task("closed"));
     cr_expect_str_eq(run_ok("{ qkv train c.yaml; echo $? >code; } 2>&1 | :; cat code"), "0\n");
     run_ok("qkv train c.yaml --overwrite <&- >&- 2>&- && qkv translate run dev.tsv");
 }
 
 Test(train, drops_long_pairs_and_counts_them)
 {
-    enter(tiny_task("long"));
     run_ok("{ yes a | head -100000 | tr '\\n' ' '; printf '\\tb\\na\\t'; yes b | head -11 | tr '\\n' ' '; "
            "echo; } >>train.tsv");
     cr_expect(shows(run_ok("qkv train c.yaml 2>&1"),
@@ -365,7 +356,6 @@ Test(train, drops_long_pairs_and_counts_them)
 
 Test(train, reads_a_config_from_standard_input_and_options_in_any_order)
 {
-    enter(tiny_task("stdin"));
     run_ok("qkv train - -q <c.yaml");
     cr_expect(refused(run("echo 'nam: x' | qkv train - -s name=x -s data.train=t -s data.src.lang=a -s "
                           "data.trg.lang=b -s training.updates=1"),
@@ -388,7 +378,6 @@ static const char *next_commands(const char *text)
 
 Test(train, names_commands_that_use_the_run)
 {
-    enter(tiny_task("next"));
     struct outcome outcome = run("qkv train c.yaml -s training.model_dir=\"my run\"");
     const char *commands = next_commands(outcome.error);
     /* The sentence is a sample of the dev set, so that no word of it is unknown. */
@@ -412,7 +401,6 @@ Test(train, names_commands_that_use_the_run)
 
 Test(train, names_no_attention_of_a_run_that_has_none)
 {
-    enter(tiny_task("no_attention"));
     train_recurrent("run", "", ", attention: {score: none}", 1);
     const char *commands = next_commands(run_ok("qkv train recurrent.yaml --overwrite 2>&1"));
     cr_expect(shows(commands, "| qkv translate run\n") && lacks(commands, "qkv attention"));

@@ -3,6 +3,8 @@
 
 #include <ctype.h>
 
+TestSuite(train_terminal, .init = enter_tiny_task);
+
 #define ENDLESS                                                                                              \
     "-s training.updates=0 -s training.epochs=1000000 -s training.patience=0 -s "                            \
     "training.validation_freq=200"
@@ -47,9 +49,8 @@ static struct pseudo_terminal *trained(int columns, int rows, const char *variab
 }
 
 /* Starts an endless training. */
-static struct pseudo_terminal *started(int columns, int rows, const char *name, const char *options)
+static struct pseudo_terminal *started(int columns, int rows, const char *options)
 {
-    enter(tiny_task(name));
     return pseudo_terminal_start(columns, rows, "qkv train c.yaml " ENDLESS " %s", options);
 }
 
@@ -63,7 +64,6 @@ static char *expect_block(const struct pseudo_terminal *terminal, int blocks)
 
 Test(train_terminal, keeps_one_block_at_the_end)
 {
-    enter(tiny_task("block"));
     const char *options = "--threads 1 -s training.label_smoothing=0.1";
     run_ok("qkv train c.yaml %s -s training.model_dir=lines", options);
     struct pseudo_terminal *terminal = trained(100, 40, "", options);
@@ -90,7 +90,6 @@ Test(train_terminal, keeps_one_block_at_the_end)
 
 Test(train_terminal, marks_the_best_validation)
 {
-    enter(tiny_task("best"));
     /* Patience ends the training when a validation is not the best. */
     struct pseudo_terminal *terminal = trained(
         100, 40, "", "-s training.updates=10000 -s training.patience=1 -s training.learning_rate=0.3");
@@ -106,7 +105,6 @@ Test(train_terminal, marks_the_best_validation)
 /* More losses than are kept: neighbours have been merged, twice, and the course still begins and ends where it did. */
 Test(train_terminal, draws_a_long_course)
 {
-    enter(tiny_task("long"));
     struct pseudo_terminal *terminal =
         trained(100, 40, "", "-s training.updates=700 -s training.logging_freq=1");
     char *text = pseudo_terminal_text(terminal), *course = strstr(text, "\n        █");
@@ -126,7 +124,6 @@ Test(train_terminal, draws_a_long_course)
 
 Test(train_terminal, fits_a_narrow_terminal)
 {
-    enter(tiny_task("narrow"));
     struct pseudo_terminal *terminal = trained(40, 24, "", "--threads 1 -s training.label_smoothing=0.1");
     char *text = pseudo_terminal_text(terminal);
     char *block = strstr(text, "\nupdate  20 of 20  ");
@@ -143,7 +140,7 @@ Test(train_terminal, fits_a_narrow_terminal)
 /* Of a terminal with few rows, the block takes no more than there are. */
 Test(train_terminal, fits_a_low_terminal)
 {
-    struct pseudo_terminal *terminal = started(80, 6, "low", "");
+    struct pseudo_terminal *terminal = started(80, 6, "");
     pseudo_terminal_wait(terminal, "validations; ");
     for (int i = 0; i < 4; i++) pseudo_terminal_wait(terminal, DRAWN);
     pseudo_terminal_type(terminal, "\003");
@@ -154,7 +151,7 @@ Test(train_terminal, fits_a_low_terminal)
 
 Test(train_terminal, follows_a_new_size_and_says_that_it_is_interrupted)
 {
-    struct pseudo_terminal *terminal = started(100, 40, "resize", "");
+    struct pseudo_terminal *terminal = started(100, 40, "");
     pseudo_terminal_wait(terminal, "] 0 %");
     pseudo_terminal_wait(terminal, "(best)");
     pseudo_terminal_wait(terminal, DRAWN);
@@ -185,8 +182,7 @@ Test(train_terminal, follows_a_new_size_and_says_that_it_is_interrupted)
 
 Test(train_terminal, shows_notices_whole_above_the_block)
 {
-    struct pseudo_terminal *terminal =
-        started(200, 40, "notice", "-s data.dev= -s training.learning_rate=1e-9");
+    struct pseudo_terminal *terminal = started(200, 40, "-s data.dev= -s training.learning_rate=1e-9");
     pseudo_terminal_wait(terminal, "notice: ");
     pseudo_terminal_wait(terminal, DRAWN);
     char *text = expect_block(terminal, 1);
@@ -200,7 +196,6 @@ Test(train_terminal, shows_notices_whole_above_the_block)
 /* Ctrl-Z and `fg`: the shell does not write over the block, and it comes back. */
 Test(train_terminal, leaves_the_terminal_when_it_is_stopped)
 {
-    enter(tiny_task("stopped"));
     struct pseudo_terminal *terminal = pseudo_terminal_start(
         100, 40, "set -m && '%s' train c.yaml %s; echo the shell; fg", QKV_BINARY, ENDLESS);
     pseudo_terminal_wait(terminal, DRAWN);
@@ -217,7 +212,6 @@ Test(train_terminal, leaves_the_terminal_when_it_is_stopped)
 /* In the background, with TERM=dumb and with --quiet, and where standard error is no terminal. */
 Test(train_terminal, draws_nothing_where_it_should_not)
 {
-    enter(tiny_task("lines"));
     struct pseudo_terminal *terminal =
         pseudo_terminal_start(100, 40, "set -m && { '%s' train c.yaml & wait; }", QKV_BINARY);
     pseudo_terminal_end(terminal);
@@ -233,7 +227,6 @@ Test(train_terminal, draws_nothing_where_it_should_not)
 
 Test(train_terminal, has_colors_and_unicode_unless_the_environment_refuses_them)
 {
-    enter(tiny_task("colors"));
     struct pseudo_terminal *plain = trained(80, 24, "NO_COLOR=1", ""),
                            *ascii = trained(80, 24, "LC_ALL=C", "");
     cr_expect(trained(80, 24, "", "")->screen.is_colored);

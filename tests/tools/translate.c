@@ -7,13 +7,6 @@ static struct outcome translate(const char *text, const char *options)
     return run("printf '%s' | qkv translate run %s", text, options);
 }
 
-static int count(const char *text, char wanted)
-{
-    int found = 0;
-    for (; *text; text++) found += *text == wanted;
-    return found;
-}
-
 Test(translate, prints_one_line_per_line_in_order)
 {
     enter(learned_run("learned"));
@@ -35,7 +28,7 @@ Test(translate, prints_one_line_per_line_in_order)
     run_ok("for i in $(seq 500); do case $((i %% 5)) in 0) echo ;; 1) echo a b;; 2) echo c;; 3) echo e d;; "
            "4) echo a b;; esac; done >many.txt");
     const char *one = run_ok("qkv translate run many.txt --scores --threads 1 -b 7");
-    cr_expect_eq(count(one, '\n'), 500);
+    cr_expect_eq(occurrences(one, "\n"), 500);
     for (int threads = 2; threads <= 5; threads++)
         cr_expect_str_eq(run("qkv translate run many.txt --scores -j %d -b 7", threads).output, one,
                          "%d threads", threads);
@@ -90,7 +83,8 @@ Test(translate, says_what_is_odd_about_a_line)
                                      "their length' err >&2; exit $code",
                                      cases[i][0]);
         cr_expect_eq(outcome.exit_code, 0);
-        cr_expect_eq(count(outcome.output, '\n'), count(read_file("in", NULL), '\n'), "%s", cases[i][0]);
+        cr_expect_eq(occurrences(outcome.output, "\n"), occurrences(read_file("in", NULL), "\n"), "%s",
+                     cases[i][0]);
         bool has_unknown = strstr(cases[i][1], "vocabulary") != NULL;
         cr_expect_str_eq(outcome.error, format("%s%s", cases[i][1], has_unknown ? known_words() : ""));
     }
@@ -109,16 +103,16 @@ Test(translate, does_not_name_all_lines_with_unknown_words)
         const char *all = format("{ echo a; yes zap | head -%%d; } | qkv %s", commands[c]);
         struct outcome ten = run(all, 10), eleven = run(all, 11), many = run(all, 73); /* NOLINT */
         const char *end = c ? "" : known_words();
-        cr_expect_eq(count(ten.error, '\n'), c ? 10 : 11, "%s", ten.error);
+        cr_expect_eq(occurrences(ten.error, "\n"), c ? 10 : 11, "%s", ten.error);
         const char *named = format("%.*s", (int)(strlen(ten.error) - strlen(end)), ten.error);
         cr_expect_str_eq(ten.error, format("%s%s", named, end));
         cr_expect_str_eq(eleven.error, format(rest, named, "1 more line has words", end));
         cr_expect_str_eq(many.error, format(rest, named, "63 more lines have words", end));
-        cr_expect_eq(count(many.output, '\n'), 74);
+        cr_expect_eq(occurrences(many.output, "\n"), 74);
         cr_expect_str_empty(run("yes zap | head -20 | qkv %s -q", commands[c]).error);
     }
     const char *prefixes = run("yes \"$(printf 'zap\\tyak')\" | head -11 | qkv translate run --prefix").error;
-    cr_expect_eq(count(prefixes, '\n'), 22, "%s", prefixes);
+    cr_expect_eq(occurrences(prefixes, "\n"), 22, "%s", prefixes);
 }
 
 /* Words are read in the case and with the marks of the training text only where the option says so; a note names it. */

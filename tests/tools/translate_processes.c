@@ -4,15 +4,17 @@
 
 /* More lines than fit into one block of four sentences a batch (fewer in a slow build), of all lengths, some of them empty or
  * with unknown words. */
-static void make_lines(const char *name)
+static void make_lines(void)
 {
     mpirun();
-    enter(learned_run(name));
+    enter(learned_run("lines"));
     run_ok("for i in $(seq %d); do case $((i %% 6)) in 0) echo ;; 1) echo a b;; 2) echo c;; "
            "3) echo e d;; 4) echo a b c d;; 5) echo b unknown;; esac; done > in.txt && "
            "grep . in.txt | awk '{ print $0 \"\\t\" toupper($0) }' > pairs.tsv",
            is_slow_build() ? 100 : 700);
 }
+
+TestSuite(translate_processes, .init = make_lines);
 
 /* Runs commands of qkv in one process and in three, and compares what they print, and the file `out.tsv`. */
 static void expect_same(size_t count, const char *const commands[])
@@ -43,7 +45,6 @@ Test(translate_processes, translate_in_the_order_of_the_lines)
         "translate run prefix.txt --prefix -b 4",
         "translate run in.txt --alignment --beam 2 --n-best 2 -b 4",
     };
-    make_lines("lines");
     run_ok("awk '{ print $0 (NF == 2 ? \"\\t\" toupper($1) : \"\") }' in.txt > prefix.txt");
     expect_same(sizeof commands / sizeof *commands, commands);
 }
@@ -56,7 +57,6 @@ Test(translate_processes, evaluate_to_the_same_scores)
         "evaluate run pairs.tsv --no-translation --json",
         "evaluate run pairs.tsv --with run --json",
     };
-    make_lines("scores");
     expect_same(sizeof commands / sizeof *commands, commands);
 }
 
@@ -71,7 +71,6 @@ Test(translate_processes, mistakes_are_said_once)
         {"evaluate run pairs.tsv --beam 2 --no-translation",
          "qkv: --beam needs translations: give it without --no-translation"},
     };
-    make_lines("mistakes");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         cr_expect(refused(run_several(3, cases[i][0]), cases[i][1]), "%s", cases[i][0]);
     cr_expect(refused(
@@ -84,7 +83,6 @@ Test(translate_processes, other_commands_refuse_to_be_several)
 {
     static const char *const arguments[] = {"prepare c.yaml -o many.prepared", "config c.yaml",
                                             "gradcheck --op softmax", "attention run 'a b' -o map.png"};
-    make_lines("undivided");
     for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) {
         struct outcome outcome = run_several(2, arguments[i]);
         const char *message = format(
@@ -101,7 +99,6 @@ Test(translate_processes, other_commands_refuse_to_be_several)
 /* The translations before a bad line are printed, as by one process. */
 Test(translate_processes, a_bad_line_ends_all)
 {
-    make_lines("bad");
     run_ok("printf 'a b\\n\\377\\nc\\n' > bad.txt");
     struct outcome outcome = run_several(3, "translate run bad.txt");
     cr_expect_eq(outcome.exit_code, 2);
@@ -127,7 +124,6 @@ Test(translate_processes, differences_are_refused)
         {"translate run in.txt", "translate run in.txt --without cross.1.1", "the model", SUM, SUM},
         {"evaluate run pairs.tsv", "evaluate run few.tsv", "the text", "*", "*"},
     };
-    make_lines("differences");
     run_ok("qkv train c.yaml -q -s training.model_dir=other -s training.random_seed=2 -s "
            "training.updates=2 && head -n 9 pairs.tsv > few.tsv");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -140,7 +136,6 @@ Test(translate_processes, differences_are_refused)
  * streams, because mpirun forwards nothing while it gives the processes, here, four seconds to end. */
 Test(translate_processes, a_killed_process_ends_all)
 {
-    make_lines("killed");
     struct outcome outcome = run(
         "mkfifo lines out && { %s --mca odls_base_sigkill_timeout 4 -n 1 sh -c 'exec \"$0\" "
         "translate run -b 1 <lines >out 2>error' '%s' : -n 2 sh -c 'echo $$ >process.$OMPI_COMM_WORLD_RANK; "

@@ -9,6 +9,13 @@ static const bool HAS_LIBEDIT = true;
 static const bool HAS_LIBEDIT = false;
 #endif
 
+static void enter_learned(void)
+{
+    enter(learned_run("run"));
+}
+
+TestSuite(translate_prompt, .init = enter_learned);
+
 static void wait_for_prompt(struct pseudo_terminal *terminal)
 {
     pseudo_terminal_wait(terminal, "> ");
@@ -124,7 +131,6 @@ Test(translate_prompt, draws_maps_between_words_and_says_of_which_run)
 
 Test(translate_prompt, answers_with_libedit_and_without)
 {
-    enter(learned_run("run"));
     expect_answers("NO_COLOR=1");
     expect_answers("TERM=dumb");
     struct pseudo_terminal *terminal = start("TERM=dumb", "");
@@ -134,7 +140,6 @@ Test(translate_prompt, answers_with_libedit_and_without)
 
 Test(translate_prompt, knows_the_keys_with_libedit_and_without)
 {
-    enter(learned_run("run"));
     expect_keys("");
     expect_keys("TERM=dumb");
 }
@@ -143,7 +148,6 @@ Test(translate_prompt, edits_lines_and_remembers_them)
 {
     if (!HAS_LIBEDIT) cr_skip_test("qkv is built without libedit");
     const char *state = "XDG_STATE_HOME=\"$PWD/state\"";
-    enter(learned_run("run"));
     struct pseudo_terminal *terminal = start(state, "");
     ask(terminal, "e d", "\nE D\r\n");
     ask(terminal, "a b", "\nA B\r\n");
@@ -166,8 +170,7 @@ Test(translate_prompt, edits_lines_and_remembers_them)
 /* No file, and no message of it. */
 Test(translate_prompt, needs_no_place_for_its_history)
 {
-    const char *folder = enter(learned_run("run"));
-    write_text(folder, "file", "mine\n");
+    write_text(".", "file", "mine\n");
     static const char *const places[] = {"XDG_STATE_HOME=/dev/null", "XDG_STATE_HOME=relative",
                                          "XDG_STATE_HOME=\"$PWD/file\"", "HOME=/nowhere/at/all"};
     for (int i = 0; i < 4; i++) {
@@ -182,7 +185,6 @@ Test(translate_prompt, needs_no_place_for_its_history)
 Test(translate_prompt, keeps_the_line_when_the_terminal_changes)
 {
     if (!HAS_LIBEDIT) cr_skip_test("qkv is built without libedit");
-    enter(learned_run("run"));
     struct pseudo_terminal *terminal = start("", "");
     pseudo_terminal_type(terminal, "a");
     pseudo_terminal_wait(terminal, "a");
@@ -199,7 +201,6 @@ Test(translate_prompt, keeps_the_line_when_the_terminal_changes)
 Test(translate_prompt, is_for_people_only)
 {
     static const char *const others[] = {"| cat", "-"};
-    enter(learned_run("run"));
     for (int i = 0; i < 2; i++) {
         struct pseudo_terminal *terminal = pseudo_terminal_start(80, 24, "qkv translate run %s", others[i]);
         pseudo_terminal_type(terminal, "a b\r");
