@@ -101,7 +101,7 @@ Test(trace, a_transformer_records_every_role)
             const enum qkv_part_role roles[] = {QKV_PART_EMBEDDING, QKV_PART_POSITIONS};
             for (int r = 0; r < 2; r++) {
                 const struct qkv_part *part =
-                    qkv_trace_stack(&pass.trace, roles[r], (enum qkv_stack_id)stack);
+                    qkv_trace_stack(&pass.trace, roles[r], (enum qkv_stack_id)stack, 0);
                 cr_assert_not_null(part);
                 free(values_of(part->node, rows, WIDTH));
             }
@@ -122,7 +122,7 @@ static void expect_embeddings(const struct pass *pass, enum qkv_stack_id stack)
     const int32_t *ids = encoder ? pass->tiny.batch.source : pass->tiny.batch.target_input;
     int64_t rows = encoder ? SOURCE_TOKENS : TARGET_TOKENS, width = table->shape.size[1];
     double *values RELEASED(free_memory) =
-        values_of(qkv_trace_stack(&pass->trace, QKV_PART_EMBEDDING, stack)->node, rows, width);
+        values_of(qkv_trace_stack(&pass->trace, QKV_PART_EMBEDDING, stack, 0)->node, rows, width);
     for (int64_t i = 0; i < rows * width; i++)
         cr_assert_eq(values[i], qkv_parameter_get(&pass->tiny.model->parameters, table,
                                                   ids[i / width] * width + i % width));
@@ -153,7 +153,7 @@ Test(trace, a_recurrent_network_records_every_role)
         expect_dense(&pass, layers.attentional, joined, output, TARGET_TOKENS, "attentional vector");
         expect_embeddings(&pass, QKV_STACK_ENCODER);
         expect_embeddings(&pass, QKV_STACK_DECODER);
-        cr_expect_null(qkv_trace_stack(&pass.trace, QKV_PART_POSITIONS, QKV_STACK_DECODER));
+        cr_expect_null(qkv_trace_stack(&pass.trace, QKV_PART_POSITIONS, QKV_STACK_DECODER, 0));
         cr_expect_null(qkv_model_attention(pass.tiny.model, QKV_ATTENTION_ENCODER, 1).single_head);
         double *all[] = {state, memory, key, context, output};
         for (int i = 0; i < 5; i++) free(all[i]);
