@@ -24,7 +24,7 @@ Test(consumer, is_built_by_cmake)
     expect_xor(run_ok("%s build/xor", QKV_EMULATOR));
     expect_xor(run_ok("%s build/xor_static", QKV_EMULATOR));
     char *with_shared = run_ok("readelf -d build/xor"), *with_static = run_ok("readelf -d build/xor_static");
-    cr_expect(shows(with_shared, "[libqkv.so.0]"));
+    cr_expect(shows(with_shared, "[libqkv.so.1]"));
     cr_expect(lacks(with_static, "libqkv"));
     cr_expect(lacks(with_shared, "yaml"),
               "a program that uses the shared library is linked with libraries that only qkv needs");
@@ -36,7 +36,7 @@ Test(consumer, finds_only_compatible_versions)
     const struct {
         const char *version;
         bool fits;
-    } versions[] = {{"0.1", true}, {"0.1.0 EXACT", true}, {"0.2", false}, {"1.0", false}, {"0.0", false}};
+    } versions[] = {{"0.2", true}, {"0.2.0 EXACT", true}, {"0.1", false}, {"1.0", false}, {"0.3", false}};
     for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++) {
         enter(scratch("version_source"));
         write_text(".", "CMakeLists.txt",
@@ -66,7 +66,7 @@ Test(consumer, is_built_by_pkg_config)
     enter(installed("pkg"));
     char *shared = build_with_pkg_config("qkv"), *alone = build_with_pkg_config("qkv-static");
     expect_xor(shared);
-    cr_expect(strstr(shared, "[libqkv.so.0]") && !strstr(shared, "yaml"), "%s", shared);
+    cr_expect(strstr(shared, "[libqkv.so.1]") && !strstr(shared, "yaml"), "%s", shared);
     expect_xor(alone);
     cr_expect(lacks(alone, "libqkv"));
     /* A machine with run-time packages alone has no .pc files of the libraries that qkv uses. */

@@ -36,7 +36,7 @@ Test(engine, stands_alone)
             "--variable=libdir qkv-engine) && export LD_LIBRARY_PATH && '%s/%s' && ldd '%s/%s'",
             bare, bare, QKV_COMPILER, bare, bare, example, QKV_SOURCE_DIR, example, bare, example, bare,
             example);
-        cr_expect(shows(output, "gradients agree\n") && shows(output, "libqkv-engine.so.0"));
+        cr_expect(shows(output, "gradients agree\n") && shows(output, "libqkv-engine.so.1"));
         for (const char *const *library =
                  (const char *const[]){"libyaml", "libcjson", "libutf8proc", "libz.", NULL};
              *library; library++)

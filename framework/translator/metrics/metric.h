@@ -34,7 +34,7 @@ bool qkv_scorer_computes(const struct qkv_scorer *scorer, enum qkv_metric metric
 /* What is shown of a metric beside its score. */
 struct qkv_metric_description {
     char title[32]; /* that of its info, or another one that depends on the options, such as chrF++ */
-    /* How the score of a text metric was computed, such as `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.1.0`;
+    /* How the score of a text metric was computed, such as `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:qkv-0.2.0`;
      * "" for other metrics, and before a text was added */
     char signature[160];
     /* One or several numbers from which the score was computed: BLEU has precisions (1 to 4, percent), brevity_penalty,
