@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- averages ---- */
@@ -158,11 +159,12 @@ enum qkv_status qkv_run_average(const char *run, enum qkv_average_choice choice,
 /* Makes the folder. One that exists must be empty. */
 static enum qkv_status make_folder(const char *path, struct qkv_error *error)
 {
-    bool exists = qkv_path_exists(path);
-    if (exists && rmdir(path)) /* removes an empty folder only */
-        return qkv_error_set(
-            error, "%s: exists already: name a new folder, or give --overwrite for a quantised run", path);
-    return qkv_folder_make(path, error);
+    int reason = rmdir(path) ? errno : ENOENT; /* removes an empty folder only */
+    if (reason == ENOENT || !qkv_path_exists(path)) return qkv_folder_make(path, error);
+    if (reason != ENOTEMPTY && reason != EEXIST && reason != ENOTDIR && reason != EINVAL)
+        return qkv_error_set(error, "%s: %s", path, strerror(reason));
+    return qkv_error_set(
+        error, "%s: exists already: name a new folder, or give --overwrite for a quantised run", path);
 }
 
 /* Copies a file of the run, if the run has it. */
@@ -172,7 +174,10 @@ static enum qkv_status copy_file(const struct qkv_run *run, const char *name, co
     struct qkv_file_writer writer = {0};
     char bytes[1 << 14];
     const char *from = QKV_RUN_FILE(run->path, name);
-    if (!qkv_path_exists(from)) return QKV_OK;
+    struct stat there;
+    if (stat(from, &there))
+        return errno == ENOENT ? QKV_OK
+                               : qkv_error_set(error, "%s: cannot be read: %s", from, strerror(errno));
     FILE *file = qkv_file_stream(from, true, error);
     if (!file) return QKV_INVALID;
     enum qkv_status status = qkv_file_begin(&writer, QKV_RUN_FILE(output, name), error);
