@@ -93,19 +93,11 @@ static void curve_read(struct run_set *set, int g, enum quantity quantity, enum 
     int64_t most = first->log.intervals + first->log.validations + first->snapshots, from[RUN_SET_MAX] = {0};
     double *memory = required(qkv_arena_allocate(&set->arena, (size_t)(5 * most + 1) * sizeof *memory)),
            unused;
-    *curve = (struct curve){.update = memory, .x = memory + most, .y = memory + 2 * most};
-    if (group->runs > 1) {
-        curve->low = memory + 3 * most;
-        curve->high = memory + 4 * most;
-    }
+    double *x = memory + most, *y = x + most, *low = group->runs > 1 ? y + most : NULL,
+           *high = low ? low + most : NULL;
+    *curve = (struct curve){{group->name, 0, x, y, .low = low, .high = high}, memory, x, y, low, high};
     for (int64_t i = 0; (place = record_at(first, quantity, i, &unused)); i++)
         add_point(set, group, quantity, axis, place->update, from, curve);
-    curve->line = (struct chart_line){.name = group->name,
-                                      .count = curve->line.count,
-                                      .x = curve->x,
-                                      .y = curve->y,
-                                      .low = curve->low,
-                                      .high = curve->high};
 }
 
 /* Curves show the training loss without label smoothing, if the run has recorded it. True when a group has not, although its

@@ -186,28 +186,31 @@ static enum qkv_status write_split(struct generation *generation, enum split spl
     return QKV_OK;
 }
 
+/* Counts a word and a noun, if they fit. Whether they are held out. */
+static bool count_combination(struct generation *generation, enum combination kind, int word, uint64_t tags,
+                              int noun)
+{
+    bool fits = tags & generation->lexicon->noun[noun].tags,
+         is_out = fits && is_held_out(generation->request->seed, kind, word, noun);
+    generation->statistics->combinations[kind] += fits;
+    generation->statistics->combinations_held_out[kind] += is_out;
+    return is_out;
+}
+
 /* Writes the held-out combinations, and counts all combinations. */
 static void write_held_out(struct generation *generation, FILE *file)
 {
     const struct lexicon *lexicon = generation->lexicon;
-    struct en_es_statistics *statistics = generation->statistics;
     for (int noun = 0; noun < lexicon->nouns; noun++) {
         const char *name = lexicon->noun[noun].source[SINGULAR];
-        for (int i = 0; i < lexicon->adjectives; i++) {
-            if (!(lexicon->adjective[i].tags & lexicon->noun[noun].tags)) continue;
-            statistics->combinations[ADJECTIVE_NOUN]++;
-            if (!is_held_out(generation->request->seed, ADJECTIVE_NOUN, i, noun)) continue;
-            statistics->combinations_held_out[ADJECTIVE_NOUN]++;
-            fprintf(file, "adjective\t%s\t%s\n", lexicon->adjective[i].source, name);
-        }
+        for (int i = 0; i < lexicon->adjectives; i++)
+            if (count_combination(generation, ADJECTIVE_NOUN, i, lexicon->adjective[i].tags, noun))
+                fprintf(file, "adjective\t%s\t%s\n", lexicon->adjective[i].source, name);
         for (int i = 0; i < lexicon->verbs; i++) {
             const struct verb *verb = &lexicon->verb[i];
-            if (!(verb->object & lexicon->noun[noun].tags)) continue;
-            statistics->combinations[VERB_OBJECT]++;
-            if (!is_held_out(generation->request->seed, VERB_OBJECT, i, noun)) continue;
-            statistics->combinations_held_out[VERB_OBJECT]++;
-            fprintf(file, "verb\t%s%s%s\t%s\n", verb->source[0], verb->particle ? " " : "",
-                    verb->particle ? verb->particle : "", name);
+            if (count_combination(generation, VERB_OBJECT, i, verb->object, noun))
+                fprintf(file, "verb\t%s%s%s\t%s\n", verb->source[0], verb->particle ? " " : "",
+                        verb->particle ? verb->particle : "", name);
         }
     }
 }

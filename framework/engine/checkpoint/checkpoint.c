@@ -112,6 +112,12 @@ enum qkv_status qkv_state_get_number(const struct qkv_state *state, const char *
     return QKV_OK;
 }
 
+enum qkv_status qkv_state_find_number(const struct qkv_state *state, const char *key, double *value,
+                                      struct qkv_error *error)
+{
+    return qkv_state_get(state, key) ? qkv_state_get_number(state, key, value, error) : QKV_OK;
+}
+
 void qkv_state_release(struct qkv_state *state)
 {
     qkv_arena_release(&state->arena);

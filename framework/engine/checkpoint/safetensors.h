@@ -86,6 +86,10 @@ enum qkv_status qkv_weights_check(const char *path, int64_t count, const struct 
 enum qkv_status qkv_state_get_count(const struct qkv_state *state, const char *key, int64_t *value,
                                     struct qkv_error *error);
 
+/* The number of a key that may be missing: `value` then does not change. */
+enum qkv_status qkv_state_find_number(const struct qkv_state *state, const char *key, double *value,
+                                      struct qkv_error *error);
+
 /* Writes only the values, in half precision (11 significant bits). A tensor with a number that would round to more than
  * 65504, the largest half, keeps the parameters' dtype. */
 enum qkv_status qkv_checkpoint_save_half(const char *path, const struct qkv_parameters *parameters,

@@ -98,6 +98,11 @@ struct qkv_path {
 #define QKV_RUN_FILE(folder, name) qkv_run_file(&(struct qkv_path){""}, folder, name)
 const char *qkv_run_file(struct qkv_path *path, const char *folder, const char *name);
 
+/* The names of the files that a run has besides numbered checkpoints. The first ones, up to the config, are copied to a run that is
+ * quantised; there, the config comes last, because its presence makes the folder a run. */
+enum { RUN_FILES = 12, RUN_FILES_COPIED = 9 };
+extern const char *const qkv_run_files[RUN_FILES];
+
 /* Reads the config of a run, without its model; works also for a run that is still training. The strings of the config live
  * in the arena. Fails when the folder is missing, is not a run or has a newer format. */
 enum qkv_status qkv_run_read_config(const char *folder, struct qkv_config *config, struct qkv_arena *arena,

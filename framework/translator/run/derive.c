@@ -191,17 +191,13 @@ static enum qkv_status copy_file(const struct qkv_run *run, const char *name, co
     return status;
 }
 
-/* The files that are copied. The config comes last, because its presence makes the folder a run. */
-static const char *const COPIED[] = {QKV_RUN_FORMAT_FILE,   QKV_RUN_SOURCE,       QKV_RUN_TARGET,
-                                     QKV_RUN_SOURCE_CODES,  QKV_RUN_TARGET_CODES, QKV_RUN_SOURCE_PIECES,
-                                     QKV_RUN_TARGET_PIECES, QKV_RUN_METRICS,      QKV_RUN_CONFIG};
-enum { COPIED_COUNT = sizeof COPIED / sizeof COPIED[0] };
+enum { QUANTIZED_FILES = RUN_FILES_COPIED + 1 }; /* with the checkpoint */
 
-/* Removes what was written before a failure, so that the same call can be repeated: the config first, the format last. */
+/* Removes what was written before a failure, so that the same call can be repeated: the checkpoint and the config first, the format
+ * last. */
 static void remove_folder(const char *output)
 {
-    unlink(QKV_RUN_FILE(output, QKV_RUN_BEST));
-    for (int i = COPIED_COUNT - 1; i >= 0; i--) unlink(QKV_RUN_FILE(output, COPIED[i]));
+    for (int i = QUANTIZED_FILES - 1; i >= 0; i--) unlink(QKV_RUN_FILE(output, qkv_run_files[i]));
     rmdir(output);
 }
 
@@ -212,8 +208,8 @@ static bool is_quantized(const char *folder)
     bool is_ours = entries;
     for (struct dirent *entry; is_ours && (entry = readdir(entries));) {
         const char *name = entry->d_name;
-        bool known = !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, QKV_RUN_BEST);
-        for (int i = 0; i < COPIED_COUNT; i++) known = known || !strcmp(name, COPIED[i]);
+        bool known = !strcmp(name, ".") || !strcmp(name, "..");
+        for (int i = 0; i < QUANTIZED_FILES; i++) known = known || !strcmp(name, qkv_run_files[i]);
         is_ours = known;
     }
     if (entries) closedir(entries);
@@ -237,7 +233,8 @@ static enum qkv_status write_run(const struct qkv_run *run, const char *output, 
     const char *best = QKV_RUN_FILE(output, QKV_RUN_BEST);
     if (make_folder(output, error)) return QKV_INVALID;
     enum qkv_status status = qkv_checkpoint_save_int8(best, &run->model->parameters, &run->state, error);
-    for (int i = 0; i < COPIED_COUNT && !status; i++) status = copy_file(run, COPIED[i], output, error);
+    for (int i = 0; i < RUN_FILES_COPIED && !status; i++)
+        status = copy_file(run, qkv_run_files[i], output, error);
     if (status) remove_folder(output);
     return status;
 }

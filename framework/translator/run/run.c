@@ -19,6 +19,11 @@ const char *qkv_run_file(struct qkv_path *path, const char *folder, const char *
     return path->text;
 }
 
+const char *const qkv_run_files[RUN_FILES] = {
+    QKV_RUN_FORMAT_FILE,  QKV_RUN_SOURCE,        QKV_RUN_TARGET,        QKV_RUN_SOURCE_CODES,
+    QKV_RUN_TARGET_CODES, QKV_RUN_SOURCE_PIECES, QKV_RUN_TARGET_PIECES, QKV_RUN_METRICS,
+    QKV_RUN_CONFIG,       QKV_RUN_BEST,          QKV_RUN_LAST,          QKV_RUN_AVERAGE};
+
 enum qkv_status qkv_run_format_read(const char *folder, struct qkv_data_config *data, struct qkv_error *error)
 {
     data->src.plain_marks = data->trg.plain_marks = true;
@@ -118,21 +123,15 @@ static const char *find_run_inside(struct qkv_arena *arena, const char *folder)
 
 enum { CHECKSUM_SIZE = 9, SIDES = 2 }; /* 8 hexadecimal digits with the NUL; source and target */
 
-static const char *const VOCABULARY_KEYS[SIDES] = {"train.source_vocabulary", "train.target_vocabulary"};
+static const char *const NAMES[SIDES] = {"source", "target"},
+                         *const VOCABULARY_KEYS[SIDES] = {"train.source_vocabulary",
+                                                          "train.target_vocabulary"},
+                         *const CODES_KEYS[SIDES] = {"train.source_codes", "train.target_codes"};
 
-static const char *const CODES_KEYS[SIDES] = {"train.source_codes", "train.target_codes"};
-
-static void format_checksum(const struct qkv_vocabulary *vocabulary, char text[CHECKSUM_SIZE])
+static const char *checksum_text(char text[CHECKSUM_SIZE], uint32_t checksum)
 {
-    snprintf(text, CHECKSUM_SIZE, "%08lx", (unsigned long)qkv_vocabulary_checksum(vocabulary));
-}
-
-/* The checksum of the merges of a side; "none" when its level is not bpe. */
-static void format_codes(const struct qkv_config *config, int side, char text[CHECKSUM_SIZE])
-{
-    const struct qkv_bpe *bpe = side ? config->data.trg.bpe : config->data.src.bpe;
-    snprintf(text, CHECKSUM_SIZE, "none");
-    if (bpe) snprintf(text, CHECKSUM_SIZE, "%08lx", (unsigned long)qkv_bpe_checksum(bpe));
+    snprintf(text, CHECKSUM_SIZE, "%08lx", (unsigned long)checksum);
+    return text;
 }
 
 /* The key of the state for a key of the config. */
@@ -157,10 +156,10 @@ void qkv_provenance_save(struct qkv_state *state, const struct qkv_config *confi
     char text[CHECKSUM_SIZE];
     if (qkv_config_each(config, QKV_KEYS_FIXED_ON_RESUME, save_key, state)) state->failed = true;
     for (int i = 0; i < SIDES; i++) {
-        format_checksum(vocabularies[i], text);
-        qkv_state_set(state, VOCABULARY_KEYS[i], text);
-        format_codes(config, i, text);
-        if (strcmp(text, "none") != 0) qkv_state_set(state, CODES_KEYS[i], text);
+        const struct qkv_bpe *bpe = i ? config->data.trg.bpe : config->data.src.bpe;
+        qkv_state_set(state, VOCABULARY_KEYS[i],
+                      checksum_text(text, qkv_vocabulary_checksum(vocabularies[i])));
+        if (bpe) qkv_state_set(state, CODES_KEYS[i], checksum_text(text, qkv_bpe_checksum(bpe)));
     }
 }
 
@@ -222,7 +221,6 @@ enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct
                                      const struct qkv_vocabulary *target, const char *path,
                                      struct qkv_error *error)
 {
-    static const char *const NAMES[SIDES] = {"source", "target"};
     const struct qkv_vocabulary *vocabularies[SIDES] = {source, target};
     struct checking checking = {.state = state, .config = config, .path = path, .error = error};
     enum qkv_status status = qkv_config_each(config, when, check_key, &checking);
@@ -230,23 +228,23 @@ enum qkv_status qkv_provenance_check(const struct qkv_state *state, const struct
     if (status) return checking.refused ? QKV_INVALID : qkv_no_memory(error);
     for (int i = 0; i < SIDES; i++) {
         char text[CHECKSUM_SIZE];
-        const char *codes = qkv_state_get(state, CODES_KEYS[i]);
-        int64_t min_freq = i ? config->data.trg.bpe_min_freq : config->data.src.bpe_min_freq;
-        format_codes(config, i, text);
-        if (codes && strcmp(codes, text) != 0)
+        const struct qkv_text_config *side = i ? &config->data.trg : &config->data.src;
+        const char *trained = qkv_state_get(state, CODES_KEYS[i]),
+                   *now = side->bpe ? checksum_text(text, qkv_bpe_checksum(side->bpe)) : "none";
+        if (trained && strcmp(trained, now) != 0)
             return qkv_error_set(error,
                                  "%s: was trained with other %s merges: their checksum was %s, but that of "
                                  "%s.codes%s is %s: put them back",
-                                 path, NAMES[i], codes, NAMES[i], min_freq > 0 ? " with its pieces" : "",
-                                 text);
-        const char *trained = qkv_state_get(state, VOCABULARY_KEYS[i]);
-        format_checksum(vocabularies[i], text);
-        if (trained && strcmp(trained, text) != 0)
+                                 path, NAMES[i], trained, NAMES[i],
+                                 side->bpe_min_freq > 0 ? " with its pieces" : "", now);
+        trained = qkv_state_get(state, VOCABULARY_KEYS[i]);
+        now = checksum_text(text, qkv_vocabulary_checksum(vocabularies[i]));
+        if (trained && strcmp(trained, now) != 0)
             return qkv_error_set(
                 error,
                 "%s: was trained with another %s vocabulary: its checksum was %s, but that of "
                 "%s.vocabulary is %s: put it back",
-                path, NAMES[i], trained, NAMES[i], text);
+                path, NAMES[i], trained, NAMES[i], now);
     }
     return QKV_OK;
 }

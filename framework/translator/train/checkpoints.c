@@ -88,8 +88,7 @@ static enum qkv_status restore_list(struct progress *progress, int list, const s
              qkv_state_get_number(state, item_key(key, list, i, "score"), &item->score, error)))
             return QKV_INVALID;
         item->loss = (double)NAN;
-        if (qkv_state_get(state, item_key(key, list, i, "loss")) &&
-            qkv_state_get_number(state, key, &item->loss, error))
+        if (qkv_state_find_number(state, item_key(key, list, i, "loss"), &item->loss, error))
             return QKV_INVALID;
     }
     return QKV_OK;
@@ -122,13 +121,10 @@ enum qkv_status qkv_progress_restore(struct progress *progress, const struct qkv
                              (long long)found.epoch);
     if (qkv_state_get(state, EARLY_END) && qkv_state_get_count(state, EARLY_END, &found.early_end, error))
         return QKV_INVALID;
-    if (qkv_state_get_number(state, "train.log_loss", &found.log_loss, error)) return QKV_INVALID;
-    if (!qkv_state_get(state, "train.log_cross_entropy"))
-        found.log_cross_entropy = found.log_tokens ? (double)NAN : 0;
-    else if (qkv_state_get_number(state, "train.log_cross_entropy", &found.log_cross_entropy, error))
-        return QKV_INVALID;
-    if (qkv_state_get(state, "train.log_alignment") &&
-        qkv_state_get_number(state, "train.log_alignment", &found.log_alignment, error))
+    found.log_cross_entropy = found.log_tokens ? (double)NAN : 0;
+    if (qkv_state_get_number(state, "train.log_loss", &found.log_loss, error) ||
+        qkv_state_find_number(state, "train.log_cross_entropy", &found.log_cross_entropy, error) ||
+        qkv_state_find_number(state, "train.log_alignment", &found.log_alignment, error))
         return QKV_INVALID;
     for (int list = 0; list < KEPT_LISTS; list++)
         if (restore_list(&found, list, state, error)) return QKV_INVALID;
@@ -230,32 +226,20 @@ static bool is_listed(const struct progress *progress, enum kept_in list, int64_
     return false;
 }
 
-/* Removes checkpoints with numbered names that are in no list. */
-static enum qkv_status prune(const struct training *training, struct qkv_error *error)
+/* Whether a file is a checkpoint with a numbered name that is in no list. */
+static bool is_unlisted(const struct training *training, const char *name)
 {
     const struct progress *progress = &training->progress;
-    enum qkv_status status = QKV_OK;
-    rewinddir(training->lock);
-    for (struct dirent *entry; !status && (errno = 0, entry = readdir(training->lock));) {
-        const char *name = entry->d_name;
-        int64_t update = qkv_numbered_update(name, NUMBERED_UPDATE),
-                snapshot = qkv_numbered_update(name, NUMBERED_SNAPSHOT);
-        bool is_old =
-            update >= 0 && !is_listed(progress, KEPT_BEST, update) && !is_listed(progress, KEPT_LAST, update);
-        bool is_old_snapshot = snapshot >= 0 && !is_listed(progress, KEPT_SNAPSHOTS, snapshot);
-        if ((is_old || is_old_snapshot) && unlinkat(dirfd(training->lock), name, 0) != 0)
-            status =
-                qkv_error_set(error, "%s/%s: cannot be removed: %s", training->folder, name, strerror(errno));
-    }
-    if (!status && errno)
-        status = qkv_error_set(error, "%s: cannot be read: %s", training->folder, strerror(errno));
-    return status;
+    int64_t update = qkv_numbered_update(name, NUMBERED_UPDATE),
+            snapshot = qkv_numbered_update(name, NUMBERED_SNAPSHOT);
+    if (snapshot >= 0) return !is_listed(progress, KEPT_SNAPSHOTS, snapshot);
+    return update >= 0 && !is_listed(progress, KEPT_BEST, update) && !is_listed(progress, KEPT_LAST, update);
 }
 
 enum qkv_status qkv_checkpoint_save_last(struct training *training, struct qkv_error *error)
 {
     enum qkv_status status = save(training, QKV_RUN_LAST, RESUMABLE, error);
-    return status ? status : prune(training, error);
+    return status ? status : qkv_run_folder_remove(training, is_unlisted, error);
 }
 
 /* Makes best.safetensors a hard link to the file `name`, atomically. False where the file system has no links. */
@@ -544,5 +528,5 @@ enum qkv_status qkv_checkpoints_restore(struct training *training, struct qkv_er
     /* A killed run may have written best.safetensors for a validation that came after last.safetensors; the resumed run repeats
      * that validation. */
     if (best->count) link_best(training, qkv_numbered_name(name, NUMBERED_UPDATE, best->item[0].update));
-    return prune(training, error);
+    return qkv_run_folder_remove(training, is_unlisted, error);
 }

@@ -20,12 +20,8 @@
 /* True for the names of files that a run writes. */
 static bool is_run_file(const char *name)
 {
-    static const char *const NAMES[] = {QKV_RUN_FORMAT_FILE,   QKV_RUN_CONFIG,        QKV_RUN_SOURCE,
-                                        QKV_RUN_TARGET,        QKV_RUN_SOURCE_CODES,  QKV_RUN_TARGET_CODES,
-                                        QKV_RUN_SOURCE_PIECES, QKV_RUN_TARGET_PIECES, QKV_RUN_METRICS,
-                                        QKV_RUN_LAST,          QKV_RUN_BEST,          QKV_RUN_AVERAGE};
-    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
-        if (!strcmp(name, NAMES[i])) return true;
+    for (int i = 0; i < RUN_FILES; i++)
+        if (!strcmp(name, qkv_run_files[i])) return true;
     return qkv_numbered_is_reserved(name) && qkv_ends_in(name, ".safetensors");
 }
 
@@ -188,10 +184,30 @@ enum qkv_status qkv_run_folder_lock(struct training *training, struct qkv_error 
                          training->folder);
 }
 
-static enum qkv_status remove_file(struct training *training, const char *name, struct qkv_error *error)
+static enum qkv_status remove_file(const struct training *training, const char *name, struct qkv_error *error)
 {
     if (!unlinkat(dirfd(training->lock), name, 0) || errno == ENOENT) return QKV_OK;
     return qkv_error_set(error, "%s/%s: cannot be removed: %s", training->folder, name, strerror(errno));
+}
+
+enum qkv_status qkv_run_folder_remove(const struct training *training,
+                                      bool is_removed(const struct training *training, const char *name),
+                                      struct qkv_error *error)
+{
+    enum qkv_status status = QKV_OK;
+    rewinddir(training->lock);
+    for (struct dirent *entry; !status && (errno = 0, entry = readdir(training->lock));)
+        if (is_removed(training, entry->d_name)) status = remove_file(training, entry->d_name, error);
+    if (!status && errno)
+        status = qkv_error_set(error, "%s: cannot be read: %s", training->folder, strerror(errno));
+    return status;
+}
+
+static bool is_left_over(const struct training *training, const char *name)
+{
+    bool of_old_run =
+        !training->options->resume && is_run_file(name) && strcmp(name, QKV_RUN_FORMAT_FILE) != 0;
+    return of_old_run || is_temporary(name);
 }
 
 enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error *error)
@@ -199,14 +215,7 @@ enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error
     bool resume = training->options->resume;
     /* First: --resume must not take what a killed process left for a run. */
     enum qkv_status status = resume ? QKV_OK : remove_file(training, QKV_RUN_LAST, error);
-    rewinddir(training->lock);
-    for (struct dirent *entry; !status && (errno = 0, entry = readdir(training->lock));) {
-        const char *name = entry->d_name;
-        bool of_old_run = is_run_file(name) && !resume && strcmp(name, QKV_RUN_FORMAT_FILE) != 0;
-        if (of_old_run || is_temporary(name)) status = remove_file(training, name, error);
-    }
-    if (!status && errno)
-        status = qkv_error_set(error, "%s: cannot be read: %s", training->folder, strerror(errno));
+    if (!status) status = qkv_run_folder_remove(training, is_left_over, error);
     /* Last: without it, what a killed process left of the run would be read as format 1. */
     return status || resume ? status : remove_file(training, QKV_RUN_FORMAT_FILE, error);
 }

@@ -3,6 +3,7 @@
 #include "data/corpus.h"
 #include "train/training.h"
 
+#include "checkpoint/safetensors.h"
 #include "data/bpe.h"
 #include "processes/processes.h"
 
@@ -294,9 +295,8 @@ static enum qkv_status restore_config(struct training *training, const struct qk
     struct qkv_error inner;
     changed->given = changed->before = *rate;
     if (!recorded) return qkv_no_memory(error);
-    if ((qkv_state_get(state, recorded) && qkv_state_get_number(state, recorded, &changed->before, &inner)) ||
-        (qkv_state_get(state, FIRST_RATE) &&
-         qkv_state_get_number(state, FIRST_RATE, &changed->first, &inner)))
+    if (qkv_state_find_number(state, recorded, &changed->before, &inner) ||
+        qkv_state_find_number(state, FIRST_RATE, &changed->first, &inner))
         return qkv_error_set(error, "%s: %s", last, inner.message);
     if (training->options->new_rate || !differ(changed->given, changed->first)) *rate = changed->before;
     enum qkv_precision *precision = &training->with_merges.training.precision;

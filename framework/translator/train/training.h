@@ -176,6 +176,11 @@ bool qkv_run_folder_is_moved(const struct training *training);
  * only the temporary files. Other files stay. */
 enum qkv_status qkv_run_folder_clear(struct training *training, struct qkv_error *error);
 
+/* Removes some files of the folder. */
+enum qkv_status qkv_run_folder_remove(const struct training *training,
+                                      bool is_removed(const struct training *training, const char *name),
+                                      struct qkv_error *error);
+
 /* Writes the format of the run. It comes before the checkpoint that can be resumed, as a run without it has format 1. */
 enum qkv_status qkv_run_folder_write_format(struct training *training, struct qkv_error *error);
 
