@@ -183,35 +183,6 @@ static void print_sentences(const cJSON *sentences)
     }
 }
 
-/* Scores one system. */
-static enum qkv_status score(struct texts *texts, const struct qkv_text_options *options,
-                             struct qkv_error *error)
-{
-    struct qkv_scorer scorer = {.options = *options};
-    cJSON *sentences = sentence_level ? cJSON_CreateArray() : NULL;
-    enum qkv_status status;
-    bool found;
-    while (!(status = read_line(texts, &found, error)) && found) {
-        if ((status = qkv_scorer_add(&scorer, texts->translations[0], texts->list, texts->count, error)))
-            break;
-        if (sentence_level) add_sentence(sentences, &scorer);
-    }
-    if (!status) text_notes_print(&texts->notes, &scorer, false);
-    if (!status && json) {
-        cJSON *object = cJSON_CreateObject();
-        scorer_json(&scorer, object);
-        if (sentence_level) cJSON_AddItemReferenceToObject(object, "sentences", sentences);
-        json_print(object);
-    } else if (!status && sentence_level) {
-        print_sentences(sentences);
-    } else if (!status) {
-        scorer_print(&scorer);
-    }
-    cJSON_Delete(sentences);
-    qkv_scorer_release(&scorer);
-    return status;
-}
-
 /* ---- comparing several systems ---- */
 
 /* Writes the title of a metric, and its signature with the number of samples and the seed, in the same places as sacreBLEU:
@@ -275,25 +246,48 @@ static cJSON *systems_json(const struct texts *texts, const struct qkv_bootstrap
     return object;
 }
 
-/* Compares several systems, or scores samples of one. */
-static enum qkv_status compare(struct texts *texts, const struct qkv_text_options *options,
-                               struct qkv_error *error)
+/* ---- the command ---- */
+
+/* Whether samples of the texts are scored, too. */
+static bool draws_samples(void)
+{
+    return against.count || confidence;
+}
+
+static void print_scores(const struct texts *texts, const struct qkv_bootstrap *bootstrap, cJSON *sentences)
+{
+    if (json && draws_samples()) {
+        json_print(systems_json(texts, bootstrap));
+    } else if (json) {
+        cJSON *object = cJSON_CreateObject();
+        scorer_json(bootstrap->scorers, object);
+        if (sentence_level) cJSON_AddItemReferenceToObject(object, "sentences", sentences);
+        json_print(object);
+    } else if (draws_samples()) {
+        print_systems(texts, bootstrap);
+    } else if (sentence_level) {
+        print_sentences(sentences);
+    } else {
+        scorer_print(bootstrap->scorers);
+    }
+}
+
+static enum qkv_status score(struct texts *texts, const struct qkv_text_options *options,
+                             struct qkv_error *error)
 {
     struct qkv_bootstrap *bootstrap = qkv_bootstrap_new(options, texts->systems, error);
+    cJSON *sentences = cJSON_CreateArray();
     enum qkv_status status = bootstrap ? QKV_OK : QKV_INVALID;
+    for (bool found = true; !status && !(status = read_line(texts, &found, error)) && found;) {
+        status = qkv_bootstrap_add(bootstrap, texts->translations, texts->list, texts->count, error);
+        if (!status && sentence_level) add_sentence(sentences, bootstrap->scorers);
+    }
     if (samples < 0) samples = 1000;
     if (seed < 0) seed = 12345;
-    for (bool found = true; !status && found;) {
-        status = read_line(texts, &found, error);
-        if (!status && found)
-            status = qkv_bootstrap_add(bootstrap, texts->translations, texts->list, texts->count, error);
-    }
-    if (!status) status = qkv_bootstrap_run(bootstrap, samples, (uint32_t)seed, error);
-    if (!status) text_notes_print(&texts->notes, &bootstrap->scorers[0], false);
-    if (!status && json)
-        json_print(systems_json(texts, bootstrap));
-    else if (!status)
-        print_systems(texts, bootstrap);
+    if (!status && draws_samples()) status = qkv_bootstrap_run(bootstrap, samples, (uint32_t)seed, error);
+    if (!status) text_notes_print(&texts->notes, bootstrap->scorers, false);
+    if (!status) print_scores(texts, bootstrap, sentences);
+    cJSON_Delete(sentences);
     qkv_bootstrap_free(bootstrap);
     return status;
 }
@@ -307,10 +301,10 @@ static int check_options(char **operand)
         return print_error("standard input can hold only one of the texts");
     if (standard_inputs > 1)
         return print_error("standard input can hold the translations or the references, not both");
-    if (!against.count && !confidence && (samples >= 0 || seed >= 0))
+    if (!draws_samples() && (samples >= 0 || seed >= 0))
         return print_error("%s has no effect without --against or --confidence",
                            samples >= 0 ? "--samples" : "--seed");
-    if ((against.count || confidence) && sentence_level)
+    if (draws_samples() && sentence_level)
         return print_error("--sentence-level has the scores of sentences: give it without --against and "
                            "--confidence");
     return QKV_OK;
@@ -325,9 +319,7 @@ static int run_score(int operands, char **operand)
     if (sentence_level) options.effective_order = true;
     struct qkv_error error = {""};
     enum qkv_status status = open_texts(&texts, operand, &against, &error);
-    if (!status)
-        status =
-            against.count || confidence ? compare(&texts, &options, &error) : score(&texts, &options, &error);
+    if (!status) status = score(&texts, &options, &error);
     close_texts(&texts);
     return conclude(status, &error);
 }
