@@ -37,19 +37,12 @@ static size_t common_part(const char *name, size_t size, const char *other)
 static void name_by_input(struct init *init, const char *input, const char *target)
 {
     static const char *const ends[] = {".gz", ".tsv", ".txt", ".csv", ".jsonl", ".ndjson", ".json"};
-    const char *base = init_base(input);
+    const char *base = strcmp(input, "-") != 0 ? init_base(input) : "";
     size_t size = strlen(base);
     for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) size = without_end(base, size, ends[e]);
     if (target) size = common_part(base, size, init_base(target));
-    if (!strcmp(input, "-")) {
-        base = "pairs";
-        size = strlen(base);
-    }
-    while (size && *base == '.') {
-        base++;
-        size--;
-    }
-    snprintf(init->name, sizeof init->name, "%.*s", (int)(size < 150 ? size : 150), size ? base : "pairs");
+    for (; size && *base == '.'; base++) size--;
+    snprintf(init->name, sizeof init->name, "%.*s", (int)(size < 150 ? size : 150), base);
     /* One underscore for each other character, however many bytes of UTF-8 it has. */
     char *to = init->name;
     for (const char *at = init->name; *at; at++)
