@@ -158,11 +158,6 @@ bool qkv_overfitting_add(struct qkv_overfitting *overfitting, int64_t update, do
     return overfitting->risen >= PATIENCE;
 }
 
-bool qkv_overfitting_stuck(const struct qkv_overfitting *overfitting)
-{
-    return overfitting->train <= FALL * overfitting->best_train && overfitting->train < overfitting->dev;
-}
-
 static void notice_overfitting(struct training *training, double dev)
 {
     struct notices *notices = &training->notices;
@@ -206,7 +201,9 @@ enum qkv_status qkv_notices_restore(struct training *training, struct qkv_error 
 void qkv_notice_patience(struct training *training)
 {
     const struct qkv_overfitting *seen = &training->notices.overfitting;
-    if (!qkv_overfitting_stuck(seen) || is_guessing(training, seen->train)) return;
+    /* Whether further training would only memorise the training text, even if the loss of data.dev does not rise. */
+    bool is_stuck = seen->train <= FALL * seen->best_train && seen->train < seen->dev;
+    if (!is_stuck || is_guessing(training, seen->train)) return;
     if (!is_due(training, NOTICE_OVERFITTING)) return;
     qkv_training_say(
         training,

@@ -16,7 +16,3 @@ struct qkv_overfitting {
 /* Adds a validation: the loss of data.dev, and the mean loss of training since the validation before, both in nats per
  * token. True when the model overfits since best_update. */
 bool qkv_overfitting_add(struct qkv_overfitting *overfitting, int64_t update, double train, double dev);
-
-/* Whether further training would only memorise the training text, even if the loss of data.dev does not rise: since
- * best_update the loss of training has fallen, and it is below that of data.dev. */
-bool qkv_overfitting_stuck(const struct qkv_overfitting *overfitting);

@@ -18,7 +18,9 @@
 
 /* ---- texts, merges and vocabularies ---- */
 
-struct qkv_corpus_options qkv_train_text_options(const struct qkv_config *config)
+/* How data.train is read, but for bpe_dropout: with guided alignment, the words of tokens are kept; if data.train_links is
+ * the same file, the third column of a table holds the links. */
+static struct qkv_corpus_options train_text_options(const struct qkv_config *config)
 {
     bool is_guided = config->training.guided_alignment > 0;
     return (struct qkv_corpus_options){.drop_long = true,
@@ -42,7 +44,7 @@ static enum qkv_status find_merges(struct training *training, struct qkv_error *
     training->with_merges = *training->config;
     training->config = &training->with_merges;
     struct qkv_data_config *data = &training->with_merges.data;
-    struct qkv_corpus_options options = qkv_train_text_options(training->config);
+    struct qkv_corpus_options options = train_text_options(training->config);
     const char *folder = old_run(training);
     if (folder && qkv_run_format_read(folder, data, error)) return QKV_INVALID;
     if (folder) return qkv_run_merges(folder, data, training->bpe, error);
@@ -79,7 +81,7 @@ enum qkv_status qkv_training_read(struct training *training, const char *dev_pat
 {
     if (find_merges(training, error)) return QKV_INVALID;
     const struct qkv_data_config *data = &training->config->data;
-    struct qkv_corpus_options train = qkv_train_text_options(training->config),
+    struct qkv_corpus_options train = train_text_options(training->config),
                               dev = {.keep_raw = true, .key = "data.dev"};
     if (data->dev_share > 0) dev.part = QKV_PART_DEV;
     train.bpe_dropout = bpe_dropout;

@@ -321,10 +321,6 @@ void qkv_warm_start_close(struct training *training);
 
 /* ---- setup.c ---- */
 
-/* How data.train is read, but for bpe_dropout: with guided alignment, the words of tokens are kept; if data.train_links is
- * the same file, the third column of a table holds the links. */
-struct qkv_corpus_options qkv_train_text_options(const struct qkv_config *config);
-
 /* Reads data.train and its links, and the dev text unless dev_path is "". Its merges and vocabularies are those of the texts, of
  * training.from, or of the resumed run. bpe_dropout: data.train has other pieces in each epoch, if the config says so. */
 enum qkv_status qkv_training_read(struct training *training, const char *dev_path, bool bpe_dropout,
