@@ -122,14 +122,8 @@ Test(mistakes, arguments_of_another_kind)
         {"explain c.yaml",
          "qkv: c.yaml is a config of training, not a scene as in configs/seeds; its run is run"},
     };
-    static const char *const pages[][2] = {
-        {"run 'a b'",
-         "qkv: a page holds one run, or scenes; --sentence gives the sentence that it opens with"},
-        {"run run", "qkv: a page holds one run, or scenes"},
-    };
     enter(tiny_run("kinds", 2));
     EXPECT_REFUSALS("qkv", cases);
-    if (has_page()) EXPECT_REFUSALS("qkv page", pages);
     run_ok("qkv attention run -- '-a b'");
     /* A file where a sentence is expected is only a word that may be meant. */
     cr_expect(shows(run("qkv attention run dev.tsv").error,

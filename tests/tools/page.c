@@ -87,19 +87,42 @@ Test(page, is_one_file_below_a_megabyte_without_its_model)
 
 Test(page, says_what_is_wrong_and_writes_nothing)
 {
+    static const char *const cases[][2] = {
+        {"nothing", "qkv: nothing: there is no such run, and no such scene\n"},
+        {"none.yaml", "qkv: none.yaml: there is no such run, and no such scene\n"},
+        {"c.yaml",
+         "qkv: c.yaml is a config of training, not a scene as in configs/seeds; its run is runs/c\n"},
+        {"run -o run", "qkv: -o run: a page is HTML: name it .html\n"},
+        {"run -o page.pdf", "qkv: -o page.pdf: a page is HTML: name it .html\n"},
+        {"run -o none/page.html", "none/page.html"},
+        {"run --numbers half >/dev/full -o -", "No space left on device"},
+        /* A run, or scenes. */
+        {"run 'a b'",
+         "qkv: a page holds one run, or scenes; --sentence gives the sentence that it opens with\n"},
+        {"run run", "qkv: a page holds one run, or scenes\n"},
+        {"run bad.yaml", "qkv: a page holds one run, or scenes\n"},
+        {"bad.yaml", "bad.yaml:2:1: unknown key embedings; did you mean embeddings"},
+        {"learned.yaml", "learned.yaml:3:7: trained numbers cannot be in a page of scenes"},
+        {"--sentence a", "qkv: --sentence is for runs: give a run folder\n"},
+        {"--lesson", "qkv: --lesson is for runs: give a run folder\n"},
+        {"bad.yaml --snapshots 2", "qkv: --snapshots is for runs, but bad.yaml is not a run folder\n"},
+        /* Pairs and their links. */
+        {"run --links links", "qkv: --links needs --pairs\n"},
+        {"run --pairs train.tsv --links-from 0", "qkv: --links-from needs --links\n"},
+        {"run --pairs nothing.tsv", "nothing.tsv"},
+        {"run --pairs train.tsv --max-pairs 0", "--max-pairs is 0"},
+        {"run --pairs train.tsv --links far", "far:3:"},
+        {"run --pairs train.tsv --links few", "few"},
+    };
     skip_without_page();
     trained();
     write_text(".", "c.yaml",
                "name: c\ndata: {train: t.tsv, src: {lang: a}, trg: {lang: b}}\ntraining: {updates: 1}\n");
-    static const char *const cases[][2] = {
-        {"nothing", "qkv: nothing: there is no such run, and no such scene"},
-        {"c.yaml", "qkv: c.yaml is a config of training, not a scene as in configs/seeds; its run is runs/c"},
-        {"run -o run", "qkv: -o run: a page is HTML: name it .html"},
-        {"run -o page.pdf", "qkv: -o page.pdf: a page is HTML: name it .html"},
-    };
-    EXPECT_REFUSALS("qkv page", cases);
-    cr_expect_eq(run("qkv page run -o none/page.html").exit_code, 2);
-    cr_expect_eq(run("qkv page run --numbers half >/dev/full -o -").exit_code, 2);
+    write_text(".", "bad.yaml", "tokens: [x]\nembedings: {from: random}\n");
+    write_text(".", "learned.yaml", "tokens: [a]\nembeddings: {from: learned}\nrun: {path: run}\n");
+    write_links("train.tsv", "links");
+    run_ok("head -n 12 links >few && sed '3s/$/ 7-0/' links >far");
+    EXPECT_FAILURES("qkv page", cases);
     run_ok("mv run/metrics.jsonl kept && ln -s /dev/null run/metrics.jsonl");
     cr_expect(
         refused(run("qkv page run"), "qkv: run/metrics.jsonl: cannot be read: it is not a regular file"));

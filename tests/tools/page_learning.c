@@ -294,17 +294,3 @@ PageTest(page_learning, shows_alignment_errors_at_every_moment)
     EXPECT_VALUE("count('#order [value=error], #curve .error')", "0");
     cr_expect(lacks(text_of("moment"), "alignment"));
 }
-
-Test(page_learning, says_what_is_wrong_with_pairs_and_links)
-{
-    train_measured();
-    run_ok("sed '3s/$/ 7-0/' pairs.align >far.align");
-    cr_expect(refused(run("qkv page run --links pairs.align"), "qkv: --links needs --pairs"));
-    cr_expect(
-        refused(run("qkv page run --pairs pairs.tsv --links-from 0"), "qkv: --links-from needs --links"));
-    cr_expect_eq(run("qkv page run --pairs nothing.tsv").exit_code, 2);
-    cr_expect_eq(run("qkv page run --pairs pairs.tsv --max-pairs 0").exit_code, 2);
-    cr_expect(fails(run("qkv page run --pairs pairs.tsv --links far.align"), 2, "far.align:3:"));
-    cr_expect(fails(run("qkv page run --pairs pairs.tsv --links first.align"), 2, "first.align"));
-    cr_expect_eq(run("ls *.html").exit_code, 2);
-}

@@ -581,7 +581,6 @@ PageTest(page_steps, lesson_has_links_and_languages)
     EXPECT_VALUE("readStep('99') + readStep('0') + readStep('x')", "9");
     browser_open("run --sentence 'c a b'", "lesson-3");
     EXPECT_VALUE("element('lesson-start').hidden + ' ' + state.lesson", "true 0");
-    cr_expect(refused(run("qkv page --lesson"), "qkv: --lesson is for runs: give a run folder"));
     run_ok("rm -rf run");
     train_recurrent("run", "", "", 2);
     cr_expect(refused(run("qkv page run --lesson"),
@@ -686,23 +685,4 @@ PageTest(page_steps, scenes_of_ones_own_may_hold_any_text)
     EXPECT_VALUE("state.view.source_tokens[0]", "</script><img/onerror=alert(1)/src=x>");
     expect_steps(run_ok("qkv explain a.yaml --full --format json"), "a.yaml", OF_SCENES);
     EXPECT_VALUE("scenes[1].name + (scenes[1].tutorial ?? '')", "b.yaml");
-}
-
-Test(page_steps, scenes_say_what_is_wrong_and_write_nothing)
-{
-    skip_without_page();
-    enter(tiny_task("refused"));
-    run_ok("qkv train c.yaml --quiet --threads 1");
-    write_text(".", "bad.yaml", "tokens: [x]\nembedings: {from: random}\n");
-    write_text(".", "learned.yaml", "tokens: [a]\nembeddings: {from: learned}\nrun: {path: run}\n");
-    static const char *const cases[][2] = {
-        {"none.yaml", "qkv: none.yaml: there is no such run, and no such scene"},
-        {"bad.yaml", "bad.yaml:2:1: unknown key embedings; did you mean embeddings"},
-        {"learned.yaml", "learned.yaml:3:7: trained numbers cannot be in a page of scenes"},
-        {"run bad.yaml", "qkv: a page holds one run, or scenes"},
-        {"--sentence a", "qkv: --sentence is for runs: give a run folder"},
-        {"bad.yaml --snapshots 2", "qkv: --snapshots is for runs, but bad.yaml is not a run folder"},
-    };
-    EXPECT_FAILURES("qkv page", cases);
-    cr_expect_eq(run("ls page.html").exit_code, 2);
 }
