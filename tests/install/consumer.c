@@ -109,12 +109,11 @@ static void compile_each_header(const char *name, const char *compiler, const ch
     const char *folder = installed(name);
     char *headers = run_ok("cd '%s/prefix/include' && ls qkv/*.h", folder);
     int count = 0;
-    for (char *header = strtok(headers, "\n"); header; header = strtok(NULL, "\n"), count++) {
-        struct outcome outcome = run("printf '#include <%s>\\n#include <%s>\\n' | %s %s -Wall -Wextra "
-                                     "-Wpedantic -Werror -fsyntax-only -I '%s/prefix/include' -",
-                                     header, header, compiler, language, folder);
-        cr_expect_eq(outcome.exit_code, 0, "%s alone does not compile:\n%s", header, outcome.error);
-    }
+    for (char *header = strtok(headers, "\n"); header; header = strtok(NULL, "\n"), count++)
+        run_ok("printf '#include <%s>\\n#include <%s>\\n' | %s %s -Wall -Wextra -Wpedantic -Werror "
+               "-fsyntax-only "
+               "-I '%s/prefix/include' -",
+               header, header, compiler, language, folder);
     cr_expect_eq(count, 15); /* the public interface: a further header is to be promised, too */
 }
 

@@ -101,6 +101,12 @@ int pseudo_terminal_end(struct pseudo_terminal *terminal)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+int pseudo_terminal_leave(struct pseudo_terminal *terminal, const char *keys)
+{
+    pseudo_terminal_type(terminal, keys);
+    return pseudo_terminal_end(terminal);
+}
+
 char *pseudo_terminal_text(const struct pseudo_terminal *terminal)
 {
     cr_expect_str_empty(terminal->screen.unknown);

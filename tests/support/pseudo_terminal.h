@@ -30,6 +30,9 @@ void pseudo_terminal_wait(struct pseudo_terminal *terminal, const char *text);
 /* Types keys: "\003" is Ctrl-C, "\004" Ctrl-D, "\033[A" the up arrow. */
 void pseudo_terminal_type(struct pseudo_terminal *terminal, const char *keys);
 
+/* Types keys that end the command, and returns what pseudo_terminal_end does. */
+int pseudo_terminal_leave(struct pseudo_terminal *terminal, const char *keys);
+
 /* Changes the size of the terminal, which then sends SIGWINCH. */
 void pseudo_terminal_resize(struct pseudo_terminal *terminal, int columns, int rows);
 

@@ -128,9 +128,8 @@ Test(gradcheck, a_config_takes_overrides_and_sentences)
     };
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         if (is_left_out((int64_t)i)) continue;
-        struct outcome outcome = run("qkv gradcheck c.yaml %s --sentences 2", settings[i]);
-        cr_expect_eq(outcome.exit_code, 0, "%s: %s%s", settings[i], outcome.output, outcome.error);
-        cr_expect(shows(outcome.output, "2 sentences of 5 source"));
+        cr_expect(
+            shows(run_ok("qkv gradcheck c.yaml %s --sentences 2", settings[i]), "2 sentences of 5 source"));
     }
 }
 

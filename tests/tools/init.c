@@ -96,14 +96,11 @@ Test(init, reads_what_people_have)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!has_iconv && !strcmp(cases[i][1], "wide")) continue;
-        struct outcome outcome = run("qkv init --updates 5 --overwrite %s", cases[i][0]);
-        cr_expect_eq(outcome.exit_code, 0, "%s: %s", cases[i][0], outcome.error);
         const char *name = cases[i][1];
-        cr_expect_str_eq(run_ok("cat %s.train.tsv %s.dev.tsv %s.test.tsv | sort >all && sort plain.tsv | cmp "
-                                "- all && echo same",
-                                name, name, name),
-                         "same\n", "%s", cases[i][0]);
-        run_ok("qkv config %s.yaml >/dev/null", name);
+        run_ok(
+            "qkv init --updates 5 --overwrite %s && cat %s.train.tsv %s.dev.tsv %s.test.tsv | sort >all && "
+            "sort plain.tsv | cmp - all && qkv config %s.yaml >/dev/null",
+            cases[i][0], name, name, name, name);
     }
     cr_expect_str_eq(
         run_ok("grep lang: x.yaml header.yaml ids.yaml"),

@@ -50,8 +50,7 @@ Test(sweep, says_on_a_terminal_how_far_it_is)
     terminal =
         pseudo_terminal_start(100, 40, "%s -s training.updates=1000000 -s training.logging_freq=1", command);
     pseudo_terminal_wait(terminal, "] 0 of 2 runs done, 1 in training, left ");
-    pseudo_terminal_type(terminal, "\003");
-    cr_expect_eq(pseudo_terminal_end(terminal), 130);
+    cr_expect_eq(pseudo_terminal_leave(terminal, "\003"), 130);
     text = pseudo_terminal_text(terminal);
     cr_expect(lacks(text, "runs done"));
 }

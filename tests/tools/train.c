@@ -110,15 +110,12 @@ Test(train, changes_nothing_when_it_refuses)
 Test(train, overwrite_replaces_files_of_a_run_and_no_others)
 {
     enter(tiny_run("overwrite", 5));
-    run("cd run && for f in notes.txt update-1.txt my.safetensors last.safetensors.bak a.tmp "
-        "config.yaml.old.1.tmp; do echo mine >$f; done; echo half >last.safetensors.4711.0.tmp; echo old "
-        ">update-999.safetensors");
-    struct outcome outcome =
-        run("qkv train c.yaml --overwrite -q && ls run && cd run && cat notes.txt update-1.txt "
-            "my.safetensors last.safetensors.bak a.tmp config.yaml.old.1.tmp");
-    cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
+    run_ok("cd run && for f in notes.txt update-1.txt my.safetensors last.safetensors.bak a.tmp "
+           "config.yaml.old.1.tmp; do echo mine >$f; done; echo half >last.safetensors.4711.0.tmp; echo old "
+           ">update-999.safetensors");
     cr_assert_str_eq(
-        outcome.output,
+        run_ok("qkv train c.yaml --overwrite -q && ls run && cd run && cat notes.txt update-1.txt "
+               "my.safetensors last.safetensors.bak a.tmp config.yaml.old.1.tmp"),
         "a.tmp\nbest.safetensors\nconfig.yaml\nconfig.yaml.old.1.tmp\nlast.safetensors\n"
         "last.safetensors.bak\nmetrics.jsonl\nmy.safetensors\nnotes.txt\nqkv.format\nsource.vocabulary\n"
         "target.vocabulary\nupdate-1.txt\nupdate-10.safetensors\nupdate-20.safetensors\n"

@@ -143,8 +143,7 @@ Test(train_terminal, fits_a_low_terminal)
     struct pseudo_terminal *terminal = started(80, 6, "");
     pseudo_terminal_wait(terminal, "validations; ");
     for (int i = 0; i < 4; i++) pseudo_terminal_wait(terminal, DRAWN);
-    pseudo_terminal_type(terminal, "\003");
-    cr_expect_eq(pseudo_terminal_end(terminal), 130);
+    cr_expect_eq(pseudo_terminal_leave(terminal, "\003"), 130);
     char *text = expect_block(terminal, 1);
     cr_expect_eq(occurrences(text, "\nloss    "), 1, "%s", text);
 }
@@ -189,8 +188,7 @@ Test(train_terminal, shows_notices_whole_above_the_block)
     const char *notice = strstr(text, "\nnotice: "), *block = strstr(text, "\n\nupdate  ");
     cr_assert(notice && block && notice < block, "%s", text);
     cr_expect(shows(squeezed(notice), "belongtogetherupdate"));
-    pseudo_terminal_type(terminal, "\003");
-    cr_expect_eq(pseudo_terminal_end(terminal), 130);
+    cr_expect_eq(pseudo_terminal_leave(terminal, "\003"), 130);
 }
 
 /* Ctrl-Z and `fg`: the shell does not write over the block, and it comes back. */

@@ -37,13 +37,6 @@ static struct pseudo_terminal *start(const char *environment, const char *option
     return terminal;
 }
 
-/* Ctrl-D, at a prompt. */
-static int leave(struct pseudo_terminal *terminal)
-{
-    pseudo_terminal_type(terminal, "\004");
-    return pseudo_terminal_end(terminal);
-}
-
 /* What every prompt does. */
 static void expect_answers(const char *environment)
 {
@@ -70,8 +63,7 @@ static void expect_answers(const char *environment)
     ask(terminal, "/maps", "\nqkv: there is no command /maps; /help lists the commands\r\n");
     ask(terminal, "/help", "\n/nbest N  print the N best translations of each sentence\r\n");
     ask(terminal, "c", "\nC\r\n");
-    pseudo_terminal_type(terminal, "/quit\r");
-    cr_expect_eq(pseudo_terminal_end(terminal), 0);
+    cr_expect_eq(pseudo_terminal_leave(terminal, "/quit\r"), 0);
     char *text = pseudo_terminal_text(terminal);
     cr_expect(begins(text, "a to b; /help lists the commands, Ctrl-D ends\n> "));
     cr_expect(shows(text, "\n> e d\n1       E D\n2       "));
@@ -84,7 +76,7 @@ static void expect_answers(const char *environment)
 static void expect_keys(const char *environment)
 {
     struct pseudo_terminal *terminal = start(environment, "-q");
-    cr_expect_eq(leave(terminal), 0);
+    cr_expect_eq(pseudo_terminal_leave(terminal, "\004"), 0);
     cr_expect(!strncmp(terminal->bytes, "> ", 2) || strstr(terminal->bytes, "\r> "), "%s", terminal->bytes);
     terminal = start(environment, "");
     pseudo_terminal_type(terminal, "c e");
@@ -115,7 +107,7 @@ Test(translate_prompt, draws_maps_between_words_and_says_of_which_run)
     ask(terminal, "acc c", "\n");
     ask(terminal, "/map", "\n</s> ");
     ask(terminal, "/words", "\n</s> ");
-    leave(terminal);
+    pseudo_terminal_leave(terminal, "\004");
     char *text = pseudo_terminal_text(terminal);
     const char *tokens = run_ok("qkv attention run 'acc c' -q");
     const char *words = run_ok("qkv attention run 'acc c' -q --words");
@@ -125,7 +117,7 @@ Test(translate_prompt, draws_maps_between_words_and_says_of_which_run)
     terminal = start("NO_COLOR=1", "-q --beam 1 --with run");
     ask(terminal, "acc c", "\n");
     ask(terminal, "/map", "\n</s> "); /* and not the "> " in it */
-    leave(terminal);
+    pseudo_terminal_leave(terminal, "\004");
     cr_expect(shows(terminal->bytes, ", attention of run\r\n"));
 }
 
@@ -134,7 +126,7 @@ Test(translate_prompt, answers_with_libedit_and_without)
     expect_answers("NO_COLOR=1");
     expect_answers("TERM=dumb");
     struct pseudo_terminal *terminal = start("TERM=dumb", "");
-    leave(terminal);
+    pseudo_terminal_leave(terminal, "\004");
     cr_expect_str_eq(terminal->bytes, "a to b; /help lists the commands, Ctrl-D ends\r\n> \r\n");
 }
 
@@ -155,7 +147,7 @@ Test(translate_prompt, edits_lines_and_remembers_them)
     ask(terminal, "ac\033[D ", "\nA C\r\n");        /* left */
     ask(terminal, "\303\251\177a b", "\nA B\r\n");  /* one character of two bytes, erased */
     ask(terminal, "x\001e \005\177d", "\nE D\r\n"); /* Ctrl-A, Ctrl-E */
-    cr_expect_eq(leave(terminal), 0);
+    cr_expect_eq(pseudo_terminal_leave(terminal, "\004"), 0);
     struct stat entry;
     cr_assert_eq(stat("state/qkv/history", &entry), 0);
     cr_expect_eq(entry.st_mode & 0777, 0600);
@@ -163,7 +155,7 @@ Test(translate_prompt, edits_lines_and_remembers_them)
     terminal = start(format("%s LC_ALL=C", state), "");
     ask(terminal, "\033[A\033[A\033[A", "\nA C\r\n");
     ask(terminal, "\303\251\177\303\261 c", "not in the vocabulary: \303\261\r\n");
-    cr_expect_eq(leave(terminal), 0);
+    cr_expect_eq(pseudo_terminal_leave(terminal, "\004"), 0);
     pseudo_terminal_text(terminal);
 }
 
@@ -176,7 +168,7 @@ Test(translate_prompt, needs_no_place_for_its_history)
     for (int i = 0; i < 4; i++) {
         struct pseudo_terminal *terminal = start(places[i], "");
         ask(terminal, "a b", "\nA B\r\n");
-        cr_expect_eq(leave(terminal), 0);
+        cr_expect_eq(pseudo_terminal_leave(terminal, "\004"), 0);
         cr_expect(lacks(terminal->bytes, "qkv:"));
     }
     cr_expect_str_eq(run_ok("ls && cat file"), "c.yaml\ndev.tsv\nfile\nrun\ntrain.tsv\nmine\n");
@@ -195,7 +187,7 @@ Test(translate_prompt, keeps_the_line_when_the_terminal_changes)
     char *text = pseudo_terminal_text(terminal);
     cr_expect(shows(text, "ends\n> a b\nA B\n"));
     wait_for_prompt(terminal);
-    cr_expect_eq(leave(terminal), 0);
+    cr_expect_eq(pseudo_terminal_leave(terminal, "\004"), 0);
 }
 
 Test(translate_prompt, is_for_people_only)
@@ -205,7 +197,7 @@ Test(translate_prompt, is_for_people_only)
         struct pseudo_terminal *terminal = pseudo_terminal_start(80, 24, "qkv translate run %s", others[i]);
         pseudo_terminal_type(terminal, "a b\r");
         pseudo_terminal_wait(terminal, "\nA B\r\n");
-        leave(terminal);
+        pseudo_terminal_leave(terminal, "\004");
         cr_expect_str_eq(terminal->bytes, "a b\r\nA B\r\n");
     }
 }
