@@ -190,34 +190,27 @@ Test(misuse, positions_that_the_table_does_not_have_are_refused)
 
 Test(misuse, every_op_refuses_missing_and_foreign_inputs)
 {
-    const struct qkv_options options = {0};
-    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++) {
-        const char *name = qkv_op_name((enum qkv_op_id)op);
-        struct qkv_graph *graph = qkv_graph_new(QKV_FLOAT32), *other = qkv_graph_new(QKV_FLOAT32);
-        struct qkv_tensor *none[QKV_MAX_INPUTS] = {NULL}, *all[QKV_MAX_INPUTS], *foreign[QKV_MAX_INPUTS];
-        cr_expect_null(qkv_node(graph, (enum qkv_op_id)op, none, &options), "%s", name);
-        expect_error(graph, name, " is NULL");
-        qkv_graph_reset(graph);
-        cr_expect_null(qkv_node(graph, (enum qkv_op_id)op, NULL, &options), "%s", name);
-        expect_error(graph, name, "NULL");
-        qkv_graph_reset(graph);
-        for (int k = 0; k < QKV_MAX_INPUTS; k++) {
-            foreign[k] = k ? NULL : qkv_variable(other, QKV_SHAPE(2, 2));
-            all[k] = qkv_variable(graph, QKV_SHAPE(2, 2));
+    const struct qkv_options some = {0};
+    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32),
+                            *other RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
+    struct qkv_tensor *none[QKV_MAX_INPUTS] = {NULL}, *all[QKV_MAX_INPUTS],
+                      *foreign[QKV_MAX_INPUTS] = {qkv_variable(other, QKV_SHAPE(2, 2))};
+    const struct {
+        struct qkv_tensor **inputs;
+        const struct qkv_options *options;
+        const char *message;
+    } CASES[] = {{none, &some, " is NULL"},
+                 {NULL, &some, "NULL"},
+                 {all, NULL, "NULL"},
+                 {foreign, &some, " belongs to another graph"},
+                 {all, &some, "is given, but the op has only"}};
+    for (int op = QKV_OP_leaf + 1; op < QKV_OP_COUNT; op++)
+        for (int c = 0; c < (op == QKV_OP_attention ? 4 : 5);
+             c++) { /* the only op with QKV_MAX_INPUTS inputs */
+            for (int k = 0; k < QKV_MAX_INPUTS; k++) all[k] = qkv_variable(graph, QKV_SHAPE(2, 2));
+            cr_expect_null(qkv_node(graph, (enum qkv_op_id)op, CASES[c].inputs, CASES[c].options), "%s: %s",
+                           qkv_op_name((enum qkv_op_id)op), CASES[c].message);
+            expect_error(graph, qkv_op_name((enum qkv_op_id)op), CASES[c].message);
+            qkv_graph_reset(graph);
         }
-        cr_expect_null(qkv_node(graph, (enum qkv_op_id)op, all, NULL), "%s", name);
-        expect_error(graph, name, "NULL");
-        qkv_graph_reset(graph);
-        cr_expect_null(qkv_node(graph, (enum qkv_op_id)op, foreign, &options), "%s", name);
-        expect_error(graph, name, " belongs to another graph");
-        qkv_graph_reset(graph);
-        if (op == QKV_OP_attention) { /* the only op with QKV_MAX_INPUTS inputs */
-            qkv_graph_free(graph), qkv_graph_free(other);
-            continue;
-        }
-        for (int k = 0; k < QKV_MAX_INPUTS; k++) all[k] = qkv_variable(graph, QKV_SHAPE(2, 2));
-        cr_expect_null(qkv_node(graph, (enum qkv_op_id)op, all, &options), "%s", name);
-        expect_error(graph, name, "is given, but the op has only");
-        qkv_graph_free(graph), qkv_graph_free(other);
-    }
 }

@@ -28,9 +28,9 @@ static struct matrix matrix_new(int64_t rows, int64_t columns, uint32_t family)
     return matrix;
 }
 
-static void release_matrices(int count, const struct matrix *matrices)
+static void free_matrix(struct matrix *matrix)
 {
-    for (int i = 0; i < count; i++) free(matrices[i].values);
+    free(matrix->values);
 }
 
 /* The operand [rows, columns] of a product, stored transposed if `transposed`. */
@@ -138,19 +138,17 @@ static void expect_bits(const char *what, const struct product *product, const d
 static void check_product(enum qkv_dtype dtype, int64_t m, int64_t n, int64_t k, bool transpose_a,
                           bool transpose_b)
 {
-    struct matrix a = operand_new(m, k, transpose_a, 1), b = operand_new(k, n, transpose_b, 2);
-    struct matrix dy = matrix_new(m, n, 3);
-    struct product product = product_of(dtype, a, b, NULL, NULL);
-    double *gradient = malloc((size_t)((m + n) * k) * sizeof *gradient);
+    struct matrix a RELEASED(free_matrix) = operand_new(m, k, transpose_a, 1),
+                    b RELEASED(free_matrix) = operand_new(k, n, transpose_b, 2),
+                    dy RELEASED(free_matrix) = matrix_new(m, n, 3);
+    struct product product RELEASED(release) = product_of(dtype, a, b, NULL, NULL);
+    double *gradient RELEASED(free_memory) = malloc((size_t)((m + n) * k) * sizeof *gradient);
     expect_product("value", dtype, product.found, a, b, false);
     qkv_backward(product.graph, product.y, dy.values);
     qkv_tensor_read_gradient(product.x, gradient);
     expect_product("da", dtype, gradient, dy, transpose(b), transpose_a);
     qkv_tensor_read_gradient(product.w, gradient);
     expect_product("db", dtype, gradient, transpose(a), dy, transpose_b);
-    release(&product);
-    free(gradient);
-    release_matrices(3, (struct matrix[]){a, b, dy});
 }
 
 static void check_sizes(void)
@@ -186,17 +184,15 @@ Test(products, with_blas_are_its_bits_where_they_are_large)
 {
     enum { M = 501, N = 263, K = 513 };
     setenv("QKV_KERNELS", "blas", 1);
-    struct matrix a = matrix_new(M, K, 1), b = matrix_new(K, N, 2), expected = matrix_new(M, N, 3);
-    struct product product = product_of(QKV_FLOAT32, a, b, NULL, NULL);
-    float *left = floats_of(a), *right = floats_of(b), *result = floats_of(expected);
+    struct matrix a RELEASED(free_matrix) = matrix_new(M, K, 1),
+                    b RELEASED(free_matrix) = matrix_new(K, N, 2),
+                    expected RELEASED(free_matrix) = matrix_new(M, N, 3);
+    struct product product RELEASED(release) = product_of(QKV_FLOAT32, a, b, NULL, NULL);
+    float *left RELEASED(free_memory) = floats_of(a), *right RELEASED(free_memory) = floats_of(b),
+                *result RELEASED(free_memory) = floats_of(expected);
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, M, N, K, 1, left, K, right, N, 0, result, N);
     for (int64_t i = 0; i < M * N; i++) expected.values[i] = (double)result[i];
     expect_bits("blas", &product, expected.values);
-    release(&product);
-    free(left);
-    free(right);
-    free(result);
-    release_matrices(3, (struct matrix[]){a, b, expected});
 }
 
 /* The expected result treats the bias as the last row of b, multiplied by a last column of ones in a. DEEP
@@ -208,16 +204,17 @@ static void check_bias(void)
     for (size_t i = 0; i < COUNT(rows) * 2; i++) {
         int64_t m = rows[i / 2];
         enum qkv_dtype dtype = i % 2 ? QKV_FLOAT64 : QKV_FLOAT32;
-        struct matrix a = matrix_new(m, DEEP + 1, 1), b = matrix_new(DEEP + 1, COLUMNS_OF_B, 2);
-        struct matrix left = matrix_new(m, DEEP, 3), right = {DEEP, COLUMNS_OF_B, b.values, false};
+        struct matrix a RELEASED(free_matrix) = matrix_new(m, DEEP + 1, 1),
+                        b RELEASED(free_matrix) = matrix_new(DEEP + 1, COLUMNS_OF_B, 2),
+                        left RELEASED(free_matrix) = matrix_new(m, DEEP, 3),
+                        right = {DEEP, COLUMNS_OF_B, b.values, false};
         for (int64_t row = 0; row < m; row++) {
             a.values[row * a.columns + DEEP] = 1;
             memcpy(left.values + row * DEEP, a.values + row * a.columns, DEEP * sizeof *left.values);
         }
-        struct product product = product_of(dtype, left, right, b.values + DEEP * COLUMNS_OF_B, NULL);
+        struct product product RELEASED(release) =
+            product_of(dtype, left, right, b.values + DEEP * COLUMNS_OF_B, NULL);
         expect_product("linear", dtype, product.found, a, b, false);
-        release(&product);
-        release_matrices(3, (struct matrix[]){a, b, left});
     }
 }
 
@@ -232,13 +229,12 @@ static void check_threads(enum qkv_dtype dtype)
         size_t at = i / 2;
         int64_t m = rows[at % COUNT(rows)], n = columns[(at /= COUNT(rows)) % COUNT(columns)],
                 k = inner[at / COUNT(columns)];
-        struct matrix a = matrix_new(m, k, 1), b = operand_new(k, n, i % 2, 2), bias = matrix_new(1, n, 3);
-        struct product alone = product_of(dtype, a, b, bias.values, NULL),
-                       split = product_of(dtype, a, b, bias.values, workers);
+        struct matrix a RELEASED(free_matrix) = matrix_new(m, k, 1),
+                        b RELEASED(free_matrix) = operand_new(k, n, i % 2, 2),
+                        bias RELEASED(free_matrix) = matrix_new(1, n, 3);
+        struct product alone RELEASED(release) = product_of(dtype, a, b, bias.values, NULL),
+                             split RELEASED(release) = product_of(dtype, a, b, bias.values, workers);
         expect_bits("on three threads", &split, alone.found);
-        release(&alone);
-        release(&split);
-        release_matrices(3, (struct matrix[]){a, b, bias});
     }
 }
 
@@ -300,7 +296,9 @@ static float defined_element(struct matrix a, struct matrix b, int64_t i, int64_
 
 static void check_bits(int64_t m, int64_t n, int64_t k, bool ta, bool tb)
 {
-    struct matrix a = operand_new(m, k, ta, 1), b = operand_new(k, n, tb, 2), expected = matrix_new(m, n, 3);
+    struct matrix a RELEASED(free_matrix) = operand_new(m, k, ta, 1),
+                    b RELEASED(free_matrix) = operand_new(k, n, tb, 2),
+                    expected RELEASED(free_matrix) = matrix_new(m, n, 3);
     bool chains =
         m > 3 || !tb || ta; /* few rows and a transposed b: dot products, in an order of their own */
     for (int64_t i = 0; chains && i < m * n; i++)
@@ -311,7 +309,6 @@ static void check_bits(int64_t m, int64_t n, int64_t k, bool ta, bool tb)
         if (!chains && v == 0) memcpy(expected.values, product.found, (size_t)(m * n) * sizeof(double));
         expect_bits(VARIANTS[v], &product, expected.values);
     }
-    release_matrices(3, (struct matrix[]){a, b, expected});
 }
 
 Test(products, bits_do_not_depend_on_the_instruction_set)
