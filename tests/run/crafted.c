@@ -1,34 +1,14 @@
 /* Checkpoints that others made, or that someone spoiled on purpose. */
 #include "framework/engine/checkpoint/safetensors.h"
 
-#include "support.h"
-
-#include <zlib.h>
+#include "crafted.h"
 
 /* A model of one parameter, a [2, 3]. */
 static struct qkv_parameters small_model(void)
 {
     struct qkv_parameters parameters = {0};
-    struct qkv_initial normal = {QKV_INITIALIZER_NORMAL, 1};
-    qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), normal, "a");
-    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL), QKV_OK);
-    qkv_parameters_initialize(&parameters, 1);
+    last_parameter(&parameters, QKV_FLOAT32, QKV_SHAPE(2, 3), NORMAL, "a");
     return parameters;
-}
-
-/* A file with this header (its quotes written as ') and `size` bytes of data, all zero, with the right
- * checksum. */
-static const char *craft(const char *header, size_t size)
-{
-    size_t length = strlen(header), all = 8 + length + size;
-    char *bytes RELEASED(free_memory) = calloc(1, all + 1);
-    for (unsigned i = 0; i < 8; i++) bytes[i] = (char)(length >> (8 * i) & 0xFF);
-    for (size_t i = 0; i < length; i++) bytes[8 + i] = header[i] == '\'' ? '"' : header[i];
-    char digits[9], *place = strstr(bytes + 8, "\"qkv.crc32\":\"00000000\"");
-    snprintf(digits, sizeof digits, "%08lx", crc32(0, (const Bytef *)bytes, (uInt)all) & 0xFFFFFFFFu);
-    if (place) memcpy(place + 13, digits, 8);
-    const char *path = write_bytes(scratch("crafted"), "x.safetensors", bytes, all);
-    return path;
 }
 
 #define META  "'__metadata__':{'qkv.crc32':'00000000','qkv.format':'1'}"
@@ -116,26 +96,12 @@ static const struct {
     {"{" META ",'a':null}", 0, "a is of type none, but must be F32, F64, F16, BF16 or I8"},
 };
 
-/* Loading must fail with `path: sentence`, or with any sentence about the path if it is NULL, and change nothing. */
-static void refuse(const char *path, struct qkv_parameters *parameters, const char *sentence)
-{
-    struct qkv_state state RELEASED(qkv_state_release) = {0};
-    float before[6];
-    memcpy(before, parameters->values, sizeof before);
-    cr_expect_eq(qkv_checkpoint_load(path, parameters, NULL, &state, &error), QKV_INVALID);
-    if (sentence)
-        cr_expect_str_eq(error.message, format("%s: %s", path, sentence));
-    else
-        cr_expect(begins(error.message, path));
-    cr_expect_eq(memcmp(before, parameters->values, sizeof before), 0);
-    cr_expect_eq(state.count, 0);
-}
-
 Test(crafted, is_refused_with_a_sentence)
 {
     struct qkv_parameters parameters RELEASED(qkv_parameters_release) = small_model();
     for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++)
-        refuse(craft(REFUSED[i].header, REFUSED[i].data), &parameters, REFUSED[i].sentence);
+        expect_not_loaded(crafted(REFUSED[i].header, REFUSED[i].data, NULL), &parameters, NULL,
+                          REFUSED[i].sentence);
 }
 
 Test(crafted, is_read_when_it_is_right)
@@ -154,7 +120,7 @@ Test(crafted, is_read_when_it_is_right)
     struct qkv_parameters parameters RELEASED(qkv_parameters_release) = small_model();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         qkv_parameters_initialize(&parameters, 1);
-        const char *path = craft(cases[i].header, cases[i].data);
+        const char *path = crafted(cases[i].header, cases[i].data, NULL);
         expect_done(qkv_checkpoint_load(path, &parameters, NULL, NULL, &error));
         cr_expect_eq(qkv_parameter_get(&parameters, parameters.list[0], 3), 0);
     }

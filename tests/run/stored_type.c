@@ -2,7 +2,7 @@
 #include "framework/engine/checkpoint/safetensors.h"
 #include "framework/engine/graph/internal.h"
 
-#include "support.h"
+#include "parameters.h"
 
 enum { NUMBERS = 0x10000 };
 
@@ -63,11 +63,8 @@ Test(stored_type, a_checkpoint_of_16_bits_is_loaded)
             const char *path = format("%s/%d.safetensors", scratch("stored"), i);
             const struct qkv_safetensor tensor = {"a", cases[i].type, QKV_SHAPE(3), cases[i].bits};
             struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
-            struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
             cr_assert_eq(qkv_safetensors_write(path, 1, &tensor, 1, &metadata, &error), QKV_OK);
-            qkv_parameters_add(&parameters, QKV_SHAPE(3), zeros, "a");
-            cr_assert_eq(qkv_parameters_allocate(&parameters, precision ? QKV_FLOAT64 : QKV_FLOAT32, NULL),
-                         QKV_OK);
+            last_parameter(&parameters, precision ? QKV_FLOAT64 : QKV_FLOAT32, QKV_SHAPE(3), ZEROS, "a");
             expect_done(qkv_checkpoint_load(path, &parameters, NULL, NULL, &error));
             cr_expect_eq(qkv_parameter_get(&parameters, parameters.list[0], 0), 1);
             cr_expect_eq(qkv_parameter_get(&parameters, parameters.list[0], 1), -2);
@@ -92,10 +89,9 @@ Test(stored_type, a_checkpoint_of_int8_is_loaded)
     cr_assert_eq(qkv_safetensors_write(path, 4, tensors, 1, &metadata, &error), QKV_OK);
     for (int dtype = QKV_FLOAT32; dtype <= QKV_FLOAT64; dtype++) {
         struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
-        struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
-        qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), zeros, "a");
-        qkv_parameters_mark_table(&parameters, qkv_parameters_add(&parameters, QKV_SHAPE(3, 2), zeros, "b"));
-        cr_assert_eq(qkv_parameters_allocate(&parameters, (enum qkv_dtype)dtype, NULL), QKV_OK);
+        qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), ZEROS, "a");
+        qkv_parameters_mark_table(&parameters, qkv_parameters_add(&parameters, QKV_SHAPE(3, 2), ZEROS, "b"));
+        make_parameters(&parameters, (enum qkv_dtype)dtype, 1);
         expect_done(qkv_checkpoint_load(path, &parameters, NULL, NULL, &error));
         for (int p = 0; p < 2; p++)
             for (int i = 0; i < 6; i++)
@@ -115,10 +111,8 @@ Test(stored_type, a_parameter_with_the_name_of_scales_is_refused)
 {
     const char *path = format("%s/x.safetensors", scratch("scales"));
     struct qkv_parameters parameters RELEASED(qkv_parameters_release) = {0};
-    struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
-    qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), zeros, "a");
-    qkv_parameters_add(&parameters, QKV_SHAPE(3), zeros, "a.scale");
-    cr_assert_eq(qkv_parameters_allocate(&parameters, QKV_FLOAT32, NULL), QKV_OK);
+    qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), ZEROS, "a");
+    last_parameter(&parameters, QKV_FLOAT32, QKV_SHAPE(3), ZEROS, "a.scale");
     expect_refusal(qkv_checkpoint_save_int8(path, &parameters, NULL, &error),
                    format("%s: the parameter a.scale has the name of the scales of a: rename it", path));
 }

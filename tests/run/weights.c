@@ -1,32 +1,17 @@
 /* Parameters by name, from safetensors files as other programs write them: without the checksum and format of qkv. */
 
-#include "support.h"
+#include "crafted.h"
 
 /* Parameters a [2, 3] and b [2], all 9. */
 static struct qkv_parameters two_parameters(enum qkv_dtype dtype)
 {
     struct qkv_parameters parameters = {0};
-    const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 0};
-    qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), zeros, "a");
-    qkv_parameters_add(&parameters, QKV_SHAPE(2), zeros, "b");
-    cr_assert_eq(qkv_parameters_allocate(&parameters, dtype, NULL), QKV_OK);
+    qkv_parameters_add(&parameters, QKV_SHAPE(2, 3), ZEROS, "a");
+    last_parameter(&parameters, dtype, QKV_SHAPE(2), ZEROS, "b");
     for (int p = 0; p < 2; p++)
         for (int64_t i = 0; i < parameters.list[p]->count; i++)
             qkv_parameter_set(&parameters, parameters.list[p], i, 9);
     return parameters;
-}
-
-/* A file with this header, its quotes written as ', and these numbers as data. */
-static const char *file_of(const char *header, size_t size, const void *data)
-{
-    size_t length = strlen(header);
-    char *bytes RELEASED(free_memory) = calloc(1, 8 + length + size);
-    bytes[0] = (char)(length & 0xFF);
-    bytes[1] = (char)(length >> 8);
-    for (size_t i = 0; i < length; i++) bytes[8 + i] = header[i] == '\'' ? '"' : header[i];
-    memcpy(bytes + 8 + length, data, size);
-    const char *path = write_bytes(scratch("weights"), "x.safetensors", bytes, 8 + length + size);
-    return path;
 }
 
 static const float NUMBERS[] = {1, 2, 3, 4, 5, 6, -7, 0.5f}, NINES[] = {9, 9, 9, 9, 9, 9};
@@ -50,7 +35,7 @@ Test(weights, of_another_program_are_loaded_by_name)
                 two_parameters(precision ? QKV_FLOAT64 : QKV_FLOAT32);
             struct qkv_load_report report RELEASED(qkv_load_report_release);
             uint64_t changes = parameters.changes;
-            const char *path = file_of(HEADERS[i], sizeof NUMBERS, NUMBERS);
+            const char *path = crafted(HEADERS[i], sizeof NUMBERS, NUMBERS);
             expect_done(qkv_parameters_load(path, &parameters, false, &report, &error));
             expect_values(&parameters, 0, NUMBERS);
             expect_values(&parameters, 1, NUMBERS + 6);
@@ -82,7 +67,7 @@ Test(weights, that_differ_are_named)
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct qkv_parameters parameters RELEASED(qkv_parameters_release) = two_parameters(QKV_FLOAT32);
-        const char *path = file_of(CASES[i].header, sizeof NUMBERS, NUMBERS);
+        const char *path = crafted(CASES[i].header, sizeof NUMBERS, NUMBERS);
         for (int partial = 0; partial < 2; partial++) {
             struct qkv_load_report report RELEASED(qkv_load_report_release);
             cr_expect_eq(qkv_parameters_load(path, &parameters, partial, &report, &error),
@@ -104,7 +89,7 @@ Test(weights, names_in_a_report_outlive_the_parameters)
 {
     struct qkv_parameters parameters = two_parameters(QKV_FLOAT32);
     struct qkv_load_report report RELEASED(qkv_load_report_release);
-    const char *path = file_of("{'a':{'dtype':'F32','shape':[3,2],'data_offsets':[0,24]}}", 24, NUMBERS);
+    const char *path = crafted("{'a':{'dtype':'F32','shape':[3,2],'data_offsets':[0,24]}}", 24, NUMBERS);
     expect_done(qkv_parameters_load(path, &parameters, true, &report, &error));
     cr_assert(report.missing.count == 1 && report.reshaped.count == 1);
     for (int i = 0; i < 2; i++)
@@ -132,10 +117,10 @@ Test(weights, need_a_valid_file_and_parameters)
 {
     struct qkv_parameters parameters RELEASED(qkv_parameters_release) = two_parameters(QKV_FLOAT32),
                                      none = {0};
-    const char *path = file_of("{" A "," B "}", sizeof NUMBERS - 4, NUMBERS);
+    const char *path = crafted("{" A "," B "}", sizeof NUMBERS - 4, NUMBERS);
     expect_refusal_with(qkv_parameters_load(path, &parameters, true, NULL, &error), "it was cut short");
     path =
-        file_of("{'a':{'dtype':'I32','shape':[2,3],'data_offsets':[0,24]}," B "}", sizeof NUMBERS, NUMBERS);
+        crafted("{'a':{'dtype':'I32','shape':[2,3],'data_offsets':[0,24]}," B "}", sizeof NUMBERS, NUMBERS);
     expect_refusal(qkv_parameters_load(path, &parameters, true, NULL, &error),
                    format("%s: a is of type I32, but must be F32, F64, F16, BF16 or I8", path));
     cr_expect_eq(qkv_parameters_load("nowhere", &parameters, true, NULL, &error), QKV_INVALID);
@@ -149,10 +134,10 @@ Test(weights, that_are_loaded_are_not_int8_any_more)
 {
     struct qkv_parameters parameters RELEASED(qkv_parameters_release) = two_parameters(QKV_FLOAT32);
     expect_done(qkv_parameters_set_precision(&parameters, QKV_PRECISION_INT8, &error));
-    const char *path = file_of("{'c':{'dtype':'F32','shape':[2],'data_offsets':[0,8]}}", 8, NUMBERS);
+    const char *path = crafted("{'c':{'dtype':'F32','shape':[2],'data_offsets':[0,8]}}", 8, NUMBERS);
     expect_done(qkv_parameters_load(path, &parameters, true, NULL, &error));
     cr_expect_eq(parameters.products, QKV_PRECISION_INT8, "nothing was loaded");
-    path = file_of("{" A "," B "}", sizeof NUMBERS, NUMBERS);
+    path = crafted("{" A "," B "}", sizeof NUMBERS, NUMBERS);
     expect_done(qkv_parameters_load(path, &parameters, false, NULL, &error));
     cr_expect_eq(parameters.products, QKV_PRECISION_FLOAT32);
     expect_values(&parameters, 0, NUMBERS);
