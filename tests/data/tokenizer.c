@@ -32,39 +32,65 @@ static void expect(const struct qkv_text_config *text, const char *line, const c
                      tokens);
 }
 
-Test(tokenizer, splits_at_every_unicode_white_space)
+Test(tokenizer, splits_text)
 {
-    expect(&words, "  a  dog\truns \n", "a|dog|runs");
-    expect(&words,
-           "a\u00A0b\u202Fc\u2003d\u3000e\xC2\x85"
-           "f\u2028g\u1680h",
-           "a|b|c|d|e|f|g|h");
-    expect(&words, "zero\u200Bwidth is no white space", "zero\u200Bwidth|is|no|white|space");
-    expect(&words, "Hello, world!", "Hello,|world!");
-    expect(&words, "", "");
-    expect(&words, " \t\u00A0\u3000 ", "");
-    expect(&chars, " \t\u00A0\u3000 ", "");
-}
-
-Test(tokenizer, makes_punctuation_marks_tokens)
-{
-    expect(&cut, "Hello, world!", "Hello|￭,|world|￭!");
-    expect(&cut, "¿Qué? ¡No! (sí)", "¿￭|Qué|￭?|¡￭|No|￭!|(￭|sí|￭)");
-    expect(&cut, "«Oui\u00A0!»", "«￭|Oui|!|￭»");
-    expect(&cut, "wait...what?!", "wait|￭.|￭.|￭.￭|what|￭?|￭!");
-    expect(&cut, "a+b=c €5 50% x_y", "a|￭+￭|b|￭=￭|c|€￭|5|50|￭%|x|￭_￭|y");
-    expect(&cut, "„Ja“, sagte er", "„￭|Ja|￭“|￭,|sagte|er");
-    expect(&cut, "…", "…");
-}
-
-Test(tokenizer, keeps_marks_inside_a_word)
-{
-    expect(&cut, "don't o’clock 'quoted' dogs'", "don't|o’clock|'￭|quoted|￭'|dogs|￭'");
-    expect(&cut, "rock'n'roll don''t", "rock'n'roll|don|￭'|￭'￭|t");
-    expect(&cut, "peut-être Vor- und -x a--b", "peut-être|Vor-|und|-￭|x|a|￭-|￭-￭|b");
-    expect(&cut, "3.14 1,000 10:30 a,b x:y end.", "3.14|1,000|10:30|a|￭,￭|b|x|￭:￭|y|end|￭.");
-    expect(&cut, "8:00 p.m. in EE.UU. col·lega", "8:00|p.m|￭.|in|EE.UU|￭.|col·lega");
-    expect(&cut, "२,३ ٣,٤", "२,३|٣,٤");
+    static const struct {
+        const struct qkv_text_config *text;
+        const char *from, *to;
+    } rows[] = {
+        /* Every white space of Unicode splits. */
+        {&words, "  a  dog\truns \n", "a|dog|runs"},
+        {&words,
+         "a\u00A0b\u202Fc\u2003d\u3000e\xC2\x85"
+         "f\u2028g\u1680h",
+         "a|b|c|d|e|f|g|h"},
+        {&words, "zero\u200Bwidth is no white space", "zero\u200Bwidth|is|no|white|space"},
+        {&words, "Hello, world!", "Hello,|world!"},
+        {&words, "", ""},
+        {&words, " \t\u00A0\u3000 ", ""},
+        {&chars, " \t\u00A0\u3000 ", ""},
+        /* Punctuation marks are tokens, */
+        {&cut, "Hello, world!", "Hello|￭,|world|￭!"},
+        {&cut, "¿Qué? ¡No! (sí)", "¿￭|Qué|￭?|¡￭|No|￭!|(￭|sí|￭)"},
+        {&cut, "«Oui\u00A0!»", "«￭|Oui|!|￭»"},
+        {&cut, "wait...what?!", "wait|￭.|￭.|￭.￭|what|￭?|￭!"},
+        {&cut, "a+b=c €5 50% x_y", "a|￭+￭|b|￭=￭|c|€￭|5|50|￭%|x|￭_￭|y"},
+        {&cut, "„Ja“, sagte er", "„￭|Ja|￭“|￭,|sagte|er"},
+        {&cut, "…", "…"},
+        /* but not inside a word. */
+        {&cut, "don't o’clock 'quoted' dogs'", "don't|o’clock|'￭|quoted|￭'|dogs|￭'"},
+        {&cut, "rock'n'roll don''t", "rock'n'roll|don|￭'|￭'￭|t"},
+        {&cut, "peut-être Vor- und -x a--b", "peut-être|Vor-|und|-￭|x|a|￭-|￭-￭|b"},
+        {&cut, "3.14 1,000 10:30 a,b x:y end.", "3.14|1,000|10:30|a|￭,￭|b|x|￭:￭|y|end|￭."},
+        {&cut, "8:00 p.m. in EE.UU. col·lega", "8:00|p.m|￭.|in|EE.UU|￭.|col·lega"},
+        {&cut, "२,३ ٣,٤", "२,३|٣,٤"},
+        /* Lower case is that of Unicode. */
+        {&lower, "GROSSE STRAẞE Straße", "grosse|straße|straße"},
+        {&lower, "ÄÖÜ Éa ÇA ΟΔΟΣ ЙОД", "äöü|éa|ça|οδοσ|йод"},
+        {&lower, "I\u0307stanbul \u0130stanbul", "istanbul|istanbul"},
+        {&lower, "J\u030C \u01F0", "\u01F0|\u01F0"},
+        {&lower, "Ⱥb", "ⱥb"},
+        {&lower_chars, "Ab C", "a|b|▁|c"},
+        {&words, "ÄB", "ÄB"},
+        /* Composed and decomposed text has the same tokens. */
+        {&words, "e\u0301te\u0301 \u00E9t\u00E9", "\u00E9t\u00E9|\u00E9t\u00E9"},
+        {&words, "a\u0323\u0302 a\u0302\u0323 \u1EAD", "\u1EAD|\u1EAD|\u1EAD"},
+        {&words, "\u1112\u1161\u11AB \uD55C", "\uD55C|\uD55C"},
+        {&words, "\u212B A\u030A", "\u00C5|\u00C5"},
+        {&chars, "e\u0301", "\u00E9"},
+        {&chars, "q\u0308x", "q\u0308|x"},
+        {&cut, "q\u0308x!\u0301y", "q\u0308x|\uFFED!\u0301\uFFED|y"},
+        /* East Asian punctuation. */
+        {&cut, "今日は、いい天気。", "今日は|￭、￭|いい天気|￭。"},
+        {&chars, "今日　は", "今|日|▁|は"},
+        /* Characters. */
+        {&chars, "  Hi  you! ", "H|i|▁|y|o|u|!"},
+        {&chars, "a \u0301b", "a|▁|\u0301|b"},
+        /* Runs of format 1 have tokens without joiners. */
+        {&plain, "¿Qué? (sí)", "¿|Qué|?|(|sí|)"},
+        {&plain_french, "l'homme", "l'|homme"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) expect(rows[i].text, rows[i].from, rows[i].to);
 }
 
 Test(tokenizer, splits_elided_words_in_languages_with_elision)
@@ -80,34 +106,6 @@ Test(tokenizer, splits_elided_words_in_languages_with_elision)
     expect(&nothing, "l'eau", "l'eau");
 }
 
-Test(tokenizer, converts_to_unicode_lower_case)
-{
-    expect(&lower, "GROSSE STRAẞE Straße", "grosse|straße|straße");
-    expect(&lower, "ÄÖÜ Éa ÇA ΟΔΟΣ ЙОД", "äöü|éa|ça|οδοσ|йод");
-    expect(&lower, "I\u0307stanbul \u0130stanbul", "istanbul|istanbul");
-    expect(&lower, "J\u030C \u01F0", "\u01F0|\u01F0");
-    expect(&lower, "Ⱥb", "ⱥb");
-    expect(&lower_chars, "Ab C", "a|b|▁|c");
-    expect(&words, "ÄB", "ÄB");
-}
-
-Test(tokenizer, gives_the_same_tokens_for_composed_and_decomposed_text)
-{
-    expect(&words, "e\u0301te\u0301 \u00E9t\u00E9", "\u00E9t\u00E9|\u00E9t\u00E9");
-    expect(&words, "a\u0323\u0302 a\u0302\u0323 \u1EAD", "\u1EAD|\u1EAD|\u1EAD");
-    expect(&words, "\u1112\u1161\u11AB \uD55C", "\uD55C|\uD55C");
-    expect(&words, "\u212B A\u030A", "\u00C5|\u00C5");
-    expect(&chars, "e\u0301", "\u00E9");
-    expect(&chars, "q\u0308x", "q\u0308|x");
-    expect(&cut, "q\u0308x!\u0301y", "q\u0308x|\uFFED!\u0301\uFFED|y");
-}
-
-Test(tokenizer, splits_east_asian_punctuation)
-{
-    expect(&cut, "今日は、いい天気。", "今日は|￭、￭|いい天気|￭。");
-    expect(&chars, "今日　は", "今|日|▁|は");
-}
-
 Test(tokenizer, keeps_emoji_whole)
 {
     const char *family = "\U0001F468\u200D\U0001F469\u200D\U0001F467", *thumb = "\U0001F44D\U0001F3FD";
@@ -117,12 +115,6 @@ Test(tokenizer, keeps_emoji_whole)
     expect(&cut, flags, "\U0001F1EB\U0001F1F7|\uFFED\U0001F1E9\U0001F1EA");
     expect(&chars, flags, "\U0001F1EB\U0001F1F7|\U0001F1E9\U0001F1EA");
     expect(&chars, "©\u200D!", "©\u200D|!");
-}
-
-Test(tokenizer, splits_into_characters)
-{
-    expect(&chars, "  Hi  you! ", "H|i|▁|y|o|u|!");
-    expect(&chars, "a \u0301b", "a|▁|\u0301|b");
 }
 
 Test(tokenizer, refuses_invalid_text)
@@ -238,24 +230,53 @@ Test(detokenizer, says_which_word_each_token_is_part_of)
     cr_expect_null(qkv_token_words(&wrong, 0, NULL, &arena));
 }
 
-Test(detokenizer, joins_words_and_characters)
+Test(detokenizer, joins_tokens)
 {
-    expect_text(&words, "Hello|,|world", "Hello , world");
-    expect_text(&words, "", "");
-    expect_text(&chars, "H|i|▁|y|ou", "Hi you");
-    expect_text(&cut, "", "");
-}
-
-/* ---- tokens with joiners ---- */
-
-Test(detokenizer, joins_where_a_token_says_so)
-{
-    expect_text(&cut, "¿￭|Qué|￭?|¡￭|No|￭!|(￭|sí|￭)|￭.", "¿Qué? ¡No! (sí).");
-    expect_text(&cut, "and|￭/￭|or|a|b|-|c", "and/or a b - c");
-    expect_text(&cut, "R|￭&￭|D|C|￭#|and|10|￭–￭|20|—￭|Hola", "R&D C# and 10–20 —Hola");
-    expect_text(&cut, "?|￭!", "?!");
-    expect_text(&french, "l'￭|homme|Oui|!", "l'homme Oui !");
-    expect_text(&words, "a|￭,|b", "a ￭, b"); /* a text that is tokenized already */
+    static const struct {
+        const struct qkv_text_config *text;
+        const char *from, *to;
+    } rows[] = {
+        /* Words and characters. */
+        {&words, "Hello|,|world", "Hello , world"},
+        {&words, "", ""},
+        {&chars, "H|i|▁|y|ou", "Hi you"},
+        {&cut, "", ""},
+        /* Tokens with joiners: they join where a token says so. */
+        {&cut, "¿￭|Qué|￭?|¡￭|No|￭!|(￭|sí|￭)|￭.", "¿Qué? ¡No! (sí)."},
+        {&cut, "and|￭/￭|or|a|b|-|c", "and/or a b - c"},
+        {&cut, "R|￭&￭|D|C|￭#|and|10|￭–￭|20|—￭|Hola", "R&D C# and 10–20 —Hola"},
+        {&cut, "?|￭!", "?!"},
+        {&french, "l'￭|homme|Oui|!", "l'homme Oui !"},
+        {&words, "a|￭,|b", "a ￭, b"}, /* a text that is tokenized already */
+        /* Runs of format 1, whose tokens have no joiners: spaces around punctuation, */
+        {&plain, "¿|Qué|?|¡|No|!|(|sí|)|.", "¿Qué? ¡No! (sí)."},
+        {&plain, "wait|.|.|.|what|?|!", "wait... what?!"},
+        {&plain, "and|/|or|a|@|b|#|1|50|%|x|_|y", "and/or a@b #1 50% x_y"},
+        {&plain, "$|5|or|5|€", "$5 or 5 €"},
+        {&plain, "今日は|、|いい天気|。|はい", "今日は、いい天気。はい"},
+        {&plain, "a|-|b|<unk>|.", "a - b <unk>."},
+        {&plain, "l'|homme", "l' homme"},
+        {&plain, "a|-|-|b|+|c|in|C|+|+", "a -- b + c in C++"},
+        {&plain, "5|°|C|or|41|°|F|,|at|90|°|now", "5°C or 41°F, at 90° now"},
+        {&words, "a|-|-|b", "a - - b"},
+        /* quotes that open and close, */
+        {&plain, "\"|Yes|,|\"|he|said|,|\"|no|.|\"", "\"Yes,\" he said, \"no.\""},
+        {&plain, "„|Ja|“|,|“|no|”|,|”|nej|”|x", "„Ja“, “no”, ”nej” x"},
+        {&plain, "»|ja|«|und|«|sí|»|y", "»ja« und «sí» y"},
+        {&plain, "‘|a|’|and|dogs|’|bones", "‘a’ and dogs’ bones"},
+        {&plain, "‹|a|›|'|b|'|c", "‹a› 'b' c"},
+        {&plain, "The|dogs|'|bones|.", "The dogs' bones."},
+        {&plain, "It|is|'|new|'|,|he|says", "It is 'new', he says"},
+        {&plain, "'|The|boys|'|,|she|said", "'The boys', she said"},
+        {&plain, "s|'|x", "s 'x"},
+        /* and French spacing. */
+        {&plain_french, "l'|homme|d’|eau", "l'homme d’eau"},
+        {&plain_french, "Quoi|?|!|Oui|;|non|:|10|%|.", "Quoi\u00A0?! Oui\u00A0; non\u00A0: 10\u00A0%."},
+        {&plain_french, "«|Oui|!|»|,|dit-il|.", "«\u00A0Oui\u00A0!\u00A0», dit-il."},
+        {&plain_french, "(|ah|!|)", "(ah\u00A0!)"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        expect_text(rows[i].text, rows[i].from, rows[i].to);
 }
 
 /* A model can write joiners at the ends of a line, and several at one boundary. */
@@ -302,50 +323,6 @@ Test(tokenizer, finds_a_mark_with_other_joiners)
                 {"\"", 6}, {"b", 0}, {"￭a", 0},  {"!", 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         cr_expect_eq(qkv_vocabulary_id(&vocabulary, rows[i].token), rows[i].id, "%s", rows[i].token);
-}
-
-/* ---- runs of format 1: tokens without joiners ---- */
-
-Test(old_runs, keep_marks_plain)
-{
-    expect(&plain, "¿Qué? (sí)", "¿|Qué|?|(|sí|)");
-    expect(&plain_french, "l'homme", "l'|homme");
-}
-
-Test(old_runs, writes_spaces_around_punctuation)
-{
-    expect_text(&plain, "¿|Qué|?|¡|No|!|(|sí|)|.", "¿Qué? ¡No! (sí).");
-    expect_text(&plain, "wait|.|.|.|what|?|!", "wait... what?!");
-    expect_text(&plain, "and|/|or|a|@|b|#|1|50|%|x|_|y", "and/or a@b #1 50% x_y");
-    expect_text(&plain, "$|5|or|5|€", "$5 or 5 €");
-    expect_text(&plain, "今日は|、|いい天気|。|はい", "今日は、いい天気。はい");
-    expect_text(&plain, "a|-|b|<unk>|.", "a - b <unk>.");
-    expect_text(&plain, "l'|homme", "l' homme");
-    expect_text(&plain, "a|-|-|b|+|c|in|C|+|+", "a -- b + c in C++");
-    expect_text(&plain, "5|°|C|or|41|°|F|,|at|90|°|now", "5°C or 41°F, at 90° now");
-    expect_text(&words, "a|-|-|b", "a - - b");
-}
-
-Test(old_runs, opens_and_closes_quotes)
-{
-    expect_text(&plain, "\"|Yes|,|\"|he|said|,|\"|no|.|\"", "\"Yes,\" he said, \"no.\"");
-    expect_text(&plain, "„|Ja|“|,|“|no|”|,|”|nej|”|x", "„Ja“, “no”, ”nej” x");
-    expect_text(&plain, "»|ja|«|und|«|sí|»|y", "»ja« und «sí» y");
-    expect_text(&plain, "‘|a|’|and|dogs|’|bones", "‘a’ and dogs’ bones");
-    expect_text(&plain, "‹|a|›|'|b|'|c", "‹a› 'b' c");
-    expect_text(&plain, "The|dogs|'|bones|.", "The dogs' bones.");
-    expect_text(&plain, "It|is|'|new|'|,|he|says", "It is 'new', he says");
-    expect_text(&plain, "'|The|boys|'|,|she|said", "'The boys', she said");
-    expect_text(&plain, "s|'|x", "s 'x");
-}
-
-Test(old_runs, writes_french_spacing)
-{
-    expect_text(&plain_french, "l'|homme|d’|eau", "l'homme d’eau");
-    expect_text(&plain_french, "Quoi|?|!|Oui|;|non|:|10|%|.",
-                "Quoi\u00A0?! Oui\u00A0; non\u00A0: 10\u00A0%.");
-    expect_text(&plain_french, "«|Oui|!|»|,|dit-il|.", "«\u00A0Oui\u00A0!\u00A0», dit-il.");
-    expect_text(&plain_french, "(|ah|!|)", "(ah\u00A0!)");
 }
 
 Test(old_runs, restore_ordinary_text)
