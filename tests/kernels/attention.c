@@ -179,15 +179,8 @@ static const struct test RAGGED[] = {
      .rule = {.buckets = 8, .heads = 2, .causal = true, .max_distance = 20, .window = 5, .soft_cap = 0.5}},
     {"sink", .key_width = 3, .value_width = 5, .rule = {.heads = 3}, .sink = true},
     {"all options", .key_width = 4, .value_width = 3, .sink = true,
-     .rule = {.buckets = 6,
-              .heads = 4,
-              .key_value_heads = 2,
-              .causal = true,
-              .alibi = true,
-              .max_distance = 9,
-              .window = 4,
-              .global_tokens = 2,
-              .soft_cap = 2}},
+     .rule = LIST(.buckets = 6, .heads = 4, .key_value_heads = 2, .causal = true, .alibi = true,
+                  .max_distance = 9, .window = 4, .global_tokens = 2, .soft_cap = 2)},
 };
 
 Test(attention, is_scores_weights_and_mix_for_every_rule)
@@ -221,14 +214,8 @@ static const struct test SHAPED[] = {
     {"masked, window", 2, {33, 33}, {0}, 4, 6, {.heads = 2, .window = 5, .global_tokens = 1}, .masked = true},
     {"masked, sink", 2, {33, 33}, {0}, 4, 6, {.heads = 2, .dropout = 0.2}, .masked = true, .sink = true},
     {"several tiles", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .dropout = 0.2}},
-    {"several tiles, cap and sink",
-     2,
-     {5, 601},
-     {0},
-     3,
-     2,
-     {.heads = 1, .alibi = true, .soft_cap = 1},
-     .sink = true},
+    {"several tiles, cap and sink", 2, LIST(5, 601), LIST(0), 3, 2,
+     LIST(.heads = 1, .alibi = true, .soft_cap = 1), .sink = true},
     {"several tiles, causal", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .causal = true, .alibi = true}},
     {"several tiles, window", 2, {5, 601}, {0}, 3, 2, {.heads = 1, .window = 270, .global_tokens = 3}},
     {"several tiles, all", 2, LIST(5, 601), LIST(0), 3, 2,
@@ -275,11 +262,7 @@ Test(attention, alibi_slopes)
     for (int n = 0; n < 2; n++) {
         struct run run = {.graph = qkv_graph_new(QKV_FLOAT64)};
         int64_t heads = n ? 8 : 6, rows, columns;
-        struct test test = {.sentences = 1,
-                            .queries = {2},
-                            .key_width = 1,
-                            .value_width = 1,
-                            .rule = {.heads = heads, .alibi = true}};
+        struct test test = {"slopes", 1, LIST(2), LIST(0), 1, 1, LIST(.heads = heads, .alibi = true)};
         make_inputs(&run, &test);
         memset(qkv_tensor_value(run.input[0]), 0, (size_t)qkv_tensor_count(run.input[0]) * sizeof(double));
         build(&run, true);

@@ -143,22 +143,6 @@ Test(examples, along_an_axis)
     check_all(sizeof examples / sizeof *examples, examples);
 }
 
-Test(examples, where_takes_a_unless_the_condition_is_0)
-{
-    const double condition[] = {2, 0, -0.0, NAN}, y[] = {1, 20, 30, 4};
-    struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
-    struct qkv_tensor *input[3];
-    for (int i = 0; i < 3; i++) input[i] = qkv_constant(graph, QKV_SHAPE(4));
-    struct qkv_tensor *chosen = qkv_where(graph, input[0], input[1], input[2]);
-    qkv_tensor_write(input[0], condition);
-    qkv_tensor_write(input[1], (double[]){1, 2, 3, 4});
-    qkv_tensor_write(input[2], (double[]){10, 20, 30, 40});
-    qkv_forward(graph);
-    double values[4];
-    qkv_tensor_read(chosen, values);
-    for (int i = 0; i < 4; i++) cr_expect_eq(values[i], y[i], "[%d]: %g", i, values[i]);
-}
-
 /* Sums of a million numbers keep their digits. */
 Test(examples, long_sums_are_exact_to_float32)
 {
@@ -277,7 +261,8 @@ Test(examples, functions_pass_their_arguments)
 {
     struct qkv_graph *graph RELEASED(free_graph) = qkv_graph_new(QKV_FLOAT32);
     struct qkv_tensor *a = qkv_variable(graph, QKV_SHAPE(2, 2)), *b = qkv_variable(graph, QKV_SHAPE(2, 2)),
-                      *column = qkv_variable(graph, QKV_SHAPE(2, 1));
+                      *column = qkv_variable(graph, QKV_SHAPE(2, 1)),
+                      *condition = qkv_constant(graph, QKV_SHAPE(2, 2));
     const int32_t rows[] = {2, 0};
     const struct {
         struct qkv_tensor *y;
@@ -299,10 +284,12 @@ Test(examples, functions_pass_their_arguments)
         {qkv_argmax(graph, a, 1), N(0, 0)},
         {qkv_top_k(graph, a, 1), N(16, 4)},
         {qkv_top_k_indices(graph, b, 1), N(0, 0)},
+        {qkv_where(graph, condition, a, b), N(16, 2, 8, 1)}, /* b where the condition is 0 */
     };
     qkv_tensor_write(a, N(16, 4, 4, 1));
     qkv_tensor_write(b, N(2, 2, 8, 4));
     qkv_tensor_write(column, N(3, 5));
+    qkv_tensor_write(condition, N(2, 0, -0.0, NAN));
     qkv_forward(graph);
     for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
         double found[6];

@@ -14,12 +14,10 @@ static const char *const CELLS[] = {"tanh", "gru", "lstm"};
 
 static void check_from_a_state(enum qkv_cell cell)
 {
-    char name[64];
-    snprintf(name, sizeof name, "%s, from a state", CELLS[cell]);
     struct figures_case test RELEASED(figures_end);
     struct qkv_recurrent layer;
     const struct qkv_recurrent_options options = {cell, INPUTS, WIDTH, 0, 0, ZEROS, ZEROS};
-    figures_start(&test, "recurrent.json", name);
+    figures_start(&test, "recurrent.json", format("%s, from a state", CELLS[cell]));
     qkv_recurrent_init(&layer, test.parameters, &options, "1.forward");
     figures_bind(&test);
     struct qkv_tensor *x = figures_input(&test, 0, TOKENS, INPUTS);
@@ -31,18 +29,15 @@ static void check_from_a_state(enum qkv_cell cell)
 
 static void check_bidirectional(enum qkv_cell cell)
 {
-    char name[64];
-    snprintf(name, sizeof name, "%s, two layers, both ways", CELLS[cell]);
     struct figures_case test RELEASED(figures_end);
     struct qkv_recurrent layer[2][2];
-    figures_start(&test, "recurrent.json", name);
+    figures_start(&test, "recurrent.json", format("%s, two layers, both ways", CELLS[cell]));
     for (int l = 0; l < 2; l++)
         for (int direction = 0; direction < 2; direction++) {
             const struct qkv_recurrent_options options = {cell, l ? 2 * WIDTH : INPUTS, WIDTH, 0, 0, ZEROS,
                                                           ZEROS};
-            char title[32];
-            snprintf(title, sizeof title, "%d.%s", l + 1, direction ? "backward" : "forward");
-            qkv_recurrent_init(&layer[l][direction], test.parameters, &options, title);
+            qkv_recurrent_init(&layer[l][direction], test.parameters, &options,
+                               format("%d.%s", l + 1, direction ? "backward" : "forward"));
         }
     figures_bind(&test);
     struct qkv_tensor *x = figures_input(&test, 0, TOKENS, INPUTS);

@@ -1,22 +1,15 @@
-#include "support.h"
+#include "parameters.h"
 
 #include "framework/engine/graph/internal.h"
 
 #include "figures/optimizers.h"
 
-static struct qkv_workers *team(int threads)
-{
-    struct qkv_workers *workers = made(qkv_workers_new(threads, &error));
-    return workers;
-}
-
 /* Parameters with as many numbers as the sizes say, all zero. */
 static struct qkv_parameters block(enum qkv_dtype dtype, int count, const int64_t *sizes)
 {
     struct qkv_parameters parameters = {0};
-    struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 1};
-    for (int i = 0; i < count; i++) qkv_parameters_add(&parameters, QKV_SHAPE(sizes[i]), zeros, "part.%d", i);
-    cr_assert_eq(qkv_parameters_allocate(&parameters, dtype, NULL), QKV_OK);
+    for (int i = 0; i < count; i++) qkv_parameters_add(&parameters, QKV_SHAPE(sizes[i]), ZEROS, "part.%d", i);
+    expect_done(qkv_parameters_allocate(&parameters, dtype, &error));
     return parameters;
 }
 
@@ -24,7 +17,7 @@ static struct qkv_optimizer optimizer_for(const struct qkv_parameters *parameter
                                           struct qkv_optimizer_options config)
 {
     struct qkv_optimizer optimizer;
-    cr_assert_eq(qkv_optimizer_init(&optimizer, &config, parameters, NULL), QKV_OK);
+    expect_done(qkv_optimizer_init(&optimizer, &config, parameters, &error));
     return optimizer;
 }
 
@@ -36,9 +29,7 @@ static size_t bytes_of(const struct qkv_parameters *parameters)
 /* A gradient block of zeros. */
 static void *gradient_block(const struct qkv_parameters *parameters)
 {
-    void *gradients = calloc(1, bytes_of(parameters));
-    cr_assert_not_null(gradients);
-    return gradients;
+    return made(calloc(1, bytes_of(parameters)));
 }
 
 static void put(const struct qkv_parameters *parameters, void *memory, int part, int64_t i, double value)
@@ -63,16 +54,14 @@ static void follow_figure(size_t figure, enum qkv_dtype dtype, double bound)
 {
     static const int64_t sizes[2] = {4, FIGURE_COUNT - 4};
     struct qkv_parameters parameters RELEASED(qkv_parameters_release) = block(dtype, 2, sizes);
-    struct qkv_optimizer_options config = {
-        .optimizer = FIGURES[figure].kind,
-        .adam_betas = {FIGURES[figure].betas[0], FIGURES[figure].betas[1]},
-        .adam_epsilon = FIGURES[figure].epsilon,
-        .momentum = FIGURES[figure].momentum,
-        .weight_decay = FIGURES[figure].weight_decay,
-        .nesterov = FIGURES[figure].nesterov,
-    };
+    struct qkv_optimizer_options config = {.optimizer = FIGURES[figure].kind,
+                                           .adam_betas = {FIGURES[figure].betas[0], FIGURES[figure].betas[1]},
+                                           .adam_epsilon = FIGURES[figure].epsilon,
+                                           .momentum = FIGURES[figure].momentum,
+                                           .weight_decay = FIGURES[figure].weight_decay,
+                                           .nesterov = FIGURES[figure].nesterov};
     struct qkv_optimizer optimizer RELEASED(qkv_optimizer_release) = optimizer_for(&parameters, config);
-    struct qkv_workers *workers RELEASED(free_workers) = team(2);
+    struct qkv_workers *workers RELEASED(free_workers) = made(qkv_workers_new(2, &error));
     void *gradients RELEASED(free_memory) = gradient_block(&parameters);
     for (int i = 0; i < FIGURE_COUNT; i++) put(&parameters, parameters.values, i / 4, i % 4, (i - 3) / 2.0);
     for (int update = 1; update <= FIGURE_UPDATES; update++) {
@@ -136,7 +125,7 @@ static struct trained train(enum qkv_dtype dtype, enum qkv_optimizer_kind kind, 
                                            .clip_grad_norm = 5};
     trained.optimizer = optimizer_for(&trained.parameters, config);
     fill(&trained.parameters, trained.parameters.values, 1);
-    struct qkv_workers *workers RELEASED(free_workers) = team(threads);
+    struct qkv_workers *workers RELEASED(free_workers) = made(qkv_workers_new(threads, &error));
     void *gradients[MAX_SHARDS];
     for (int s = 0; s < shards; s++) gradients[s] = gradient_block(&trained.parameters);
     for (uint64_t step = 0; step < 3; step++) {
@@ -279,7 +268,7 @@ static void check_by_hand(const struct by_hand *hand, enum qkv_dtype dtype)
     struct qkv_optimizer_options config = {
         .optimizer = QKV_OPTIMIZER_SGD, .clip_grad_val = hand->clip_value, .clip_grad_norm = hand->clip_norm};
     struct qkv_optimizer optimizer RELEASED(qkv_optimizer_release) = optimizer_for(&parameters, config);
-    struct qkv_workers *workers RELEASED(free_workers) = team(1);
+    struct qkv_workers *workers RELEASED(free_workers) = made(qkv_workers_new(1, &error));
     void *gradients[3];
     for (int s = 0; s < 3; s++) {
         gradients[s] = gradient_block(&parameters);
@@ -321,40 +310,34 @@ Test(optimizer, scales_and_clips_as_computed_by_hand)
 
 /* ---- what may go wrong ---- */
 
-static void check_divergence(double bad, double clip_value)
-{
-    static const int64_t sizes[2] = {20, 30};
-    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = block(QKV_FLOAT32, 2, sizes);
-    struct qkv_optimizer_options config = {.optimizer = QKV_OPTIMIZER_ADAM,
-                                           .adam_betas = {0.9, 0.99},
-                                           .adam_epsilon = 1e-8,
-                                           .clip_grad_val = clip_value};
-    struct qkv_optimizer optimizer RELEASED(qkv_optimizer_release) = optimizer_for(&parameters, config);
-    struct qkv_workers *workers RELEASED(free_workers) = team(2);
-    void *gradients RELEASED(free_memory) = gradient_block(&parameters),
-                    *before = malloc(bytes_of(&parameters));
-    fill(&parameters, gradients, 3);
-    qkv_optimizer_step(&optimizer, &parameters, workers, 1, &gradients, 1, 0.1);
-    cr_assert_null(qkv_parameters_find_not_finite(&parameters, gradients));
-    memcpy(before, parameters.values, bytes_of(&parameters));
-    put(&parameters, gradients, 1, 17, bad);
-    double norm = qkv_optimizer_step(&optimizer, &parameters, workers, 1, &gradients, 1, 0.1);
-    cr_assert_not(isfinite(norm));
-    cr_assert_eq(optimizer.state.updates, 1);
-    cr_assert_eq(parameters.changes, 1);
-    cr_assert_eq(memcmp(before, parameters.values, bytes_of(&parameters)), 0);
-    cr_assert_null(qkv_parameters_find_not_finite(&parameters, optimizer.state.moments[0]));
-    cr_assert_null(qkv_parameters_find_not_finite(&parameters, optimizer.state.moments[1]));
-    cr_assert_str_eq(qkv_parameters_find_not_finite(&parameters, gradients)->name, "part.1");
-    free(before);
-}
-
 Test(optimizer, changes_nothing_when_the_gradient_is_not_finite)
 {
-    check_divergence((double)NAN, 0);
-    check_divergence((double)INFINITY, 0);
-    check_divergence(-(double)INFINITY, 1);
-    check_divergence((double)NAN, 1);
+    static const double bad[] = {NAN, INFINITY, -INFINITY, NAN};
+    for (int c = 0; c < 4; c++) {
+        static const int64_t sizes[2] = {20, 30};
+        struct qkv_parameters parameters RELEASED(qkv_parameters_release) = block(QKV_FLOAT32, 2, sizes);
+        struct qkv_optimizer_options config = {.optimizer = QKV_OPTIMIZER_ADAM,
+                                               .adam_betas = {0.9, 0.99},
+                                               .adam_epsilon = 1e-8,
+                                               .clip_grad_val = c / 2};
+        struct qkv_optimizer optimizer RELEASED(qkv_optimizer_release) = optimizer_for(&parameters, config);
+        struct qkv_workers *workers RELEASED(free_workers) = made(qkv_workers_new(2, &error));
+        void *gradients RELEASED(free_memory) = gradient_block(&parameters),
+                        *before RELEASED(free_memory) = malloc(bytes_of(&parameters));
+        fill(&parameters, gradients, 3);
+        qkv_optimizer_step(&optimizer, &parameters, workers, 1, &gradients, 1, 0.1);
+        cr_assert_null(qkv_parameters_find_not_finite(&parameters, gradients));
+        memcpy(before, parameters.values, bytes_of(&parameters));
+        put(&parameters, gradients, 1, 17, bad[c]);
+        double norm = qkv_optimizer_step(&optimizer, &parameters, workers, 1, &gradients, 1, 0.1);
+        cr_assert_not(isfinite(norm));
+        cr_assert_eq(optimizer.state.updates, 1);
+        cr_assert_eq(parameters.changes, 1);
+        cr_assert_eq(memcmp(before, parameters.values, bytes_of(&parameters)), 0);
+        cr_assert_null(qkv_parameters_find_not_finite(&parameters, optimizer.state.moments[0]));
+        cr_assert_null(qkv_parameters_find_not_finite(&parameters, optimizer.state.moments[1]));
+        cr_assert_str_eq(qkv_parameters_find_not_finite(&parameters, gradients)->name, "part.1");
+    }
 }
 
 /* Without this, moments of rows that get no gradient any more end in subnormal numbers. */
@@ -365,7 +348,7 @@ Test(optimizer, lets_moments_vanish)
     struct qkv_optimizer_options config = {
         .optimizer = QKV_OPTIMIZER_ADAM, .adam_betas = {0.9, 0.5}, .adam_epsilon = 1e-8};
     struct qkv_optimizer optimizer RELEASED(qkv_optimizer_release) = optimizer_for(&parameters, config);
-    struct qkv_workers *workers RELEASED(free_workers) = team(1);
+    struct qkv_workers *workers RELEASED(free_workers) = made(qkv_workers_new(1, &error));
     void *gradients RELEASED(free_memory) = gradient_block(&parameters);
     fill(&parameters, gradients, 3);
     for (int step = 0; step < 1000; step++) {
@@ -379,31 +362,28 @@ Test(optimizer, lets_moments_vanish)
     cr_assert_null(qkv_parameters_find_not_finite(&parameters, parameters.values));
 }
 
-static void expect_refused(struct qkv_optimizer_options config, const char *sentence)
-{
-    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = block(QKV_FLOAT32, 1, (int64_t[]){3});
-    struct qkv_optimizer optimizer RELEASED(qkv_optimizer_release) = {0};
-    expect_refusal(qkv_optimizer_init(&optimizer, &config, &parameters, &error), sentence);
-}
-
 /* With an epsilon of 0 a parameter whose gradient is 0 becomes NaN. */
 Test(optimizer, refuses_settings_that_nobody_has_set)
 {
-    expect_refused((struct qkv_optimizer_options){0},
-                   "optimizer: adam_epsilon is 0, but must be greater than 0");
-    expect_refused(
-        (struct qkv_optimizer_options){.optimizer = QKV_OPTIMIZER_ADAMW, .adam_betas = {0.9, 0.999}},
-        "optimizer: adam_epsilon is 0, but must be greater than 0");
-    expect_refused((struct qkv_optimizer_options){.adam_epsilon = 1e-8, .adam_betas = {0.9, 1}},
-                   "optimizer: adam_betas is 1, but must be at least 0 and less than 1");
-    expect_refused((struct qkv_optimizer_options){.optimizer = QKV_OPTIMIZER_SGD, .momentum = (double)NAN},
-                   "optimizer: momentum is not a finite number");
-    expect_refused((struct qkv_optimizer_options){.optimizer = QKV_OPTIMIZER_SGD, .clip_grad_norm = -1},
-                   "optimizer: clip_grad_norm is -1, but must be at least 0");
-    expect_refused((struct qkv_optimizer_options){.optimizer = QKV_OPTIMIZER_SGD, .ema = 1},
-                   "optimizer: ema is 1, but must be at least 0 and less than 1");
-    expect_refused((struct qkv_optimizer_options){.optimizer = (enum qkv_optimizer_kind)9},
-                   "optimizer: there is no optimizer 9");
+    static const struct {
+        struct qkv_optimizer_options options;
+        const char *message;
+    } cases[] = {
+        {{0}, "adam_epsilon is 0, but must be greater than 0"},
+        {{QKV_OPTIMIZER_ADAMW, {0.9, 0.999}}, "adam_epsilon is 0, but must be greater than 0"},
+        {{.adam_epsilon = 1e-8, .adam_betas = {0.9, 1}},
+         "adam_betas is 1, but must be at least 0 and less than 1"},
+        {{QKV_OPTIMIZER_SGD, .momentum = NAN}, "momentum is not a finite number"},
+        {{QKV_OPTIMIZER_SGD, .clip_grad_norm = -1}, "clip_grad_norm is -1, but must be at least 0"},
+        {{QKV_OPTIMIZER_SGD, .ema = 1}, "ema is 1, but must be at least 0 and less than 1"},
+        {{(enum qkv_optimizer_kind)9}, "there is no optimizer 9"},
+    };
+    struct qkv_parameters parameters RELEASED(qkv_parameters_release) = block(QKV_FLOAT32, 1, (int64_t[]){3});
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qkv_optimizer optimizer RELEASED(qkv_optimizer_release) = {0};
+        expect_refusal(qkv_optimizer_init(&optimizer, &cases[i].options, &parameters, &error),
+                       format("optimizer: %s", cases[i].message));
+    }
 }
 
 Test(optimizer, refuses_what_it_was_not_made_for)
