@@ -51,66 +51,21 @@ static void expect_composition(const struct composition_case *test, builder *fus
     unsetenv("QKV_KERNELS");
 }
 
-/* ---- a product and the loss ---- */
-
-static struct qkv_tensor *linear(struct qkv_graph *graph, struct qkv_tensor *const *x,
-                                 const struct composition_case *test)
-{
-    return qkv_linear(graph, x[0], x[1], x[2], test->transposed);
-}
+/* ---- a product and the loss, of one or two passes over the same labels ---- */
 
 static struct qkv_tensor *linear_loss(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                       const struct composition_case *test)
 {
-    return qkv_linear_cross_entropy(graph, x[0], x[1], x[2], test->transposed, test->labels, test->smoothing,
+    return qkv_linear_cross_entropy(graph, x[0], x[2], x[3], test->transposed, test->labels, test->smoothing,
                                     test->factor);
 }
 
 static struct qkv_tensor *linear_loss_parts(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                             const struct composition_case *test)
 {
-    return qkv_cross_entropy(graph, linear(graph, x, test), test->labels, test->smoothing, test->factor);
+    return qkv_cross_entropy(graph, qkv_linear(graph, x[0], x[2], x[3], test->transposed), test->labels,
+                             test->smoothing, test->factor);
 }
-
-/* Tests the weight plain and transposed, each with and without bias. */
-static void expect_linear(struct composition_case test, int64_t inputs, int64_t outputs, builder *fused,
-                          builder *composed)
-{
-    for (int variant = 0; variant < 4; variant++) {
-        test.transposed = variant % 2;
-        test.shape[1] = test.transposed ? QKV_SHAPE(outputs, inputs) : QKV_SHAPE(inputs, outputs);
-        test.shape[2] = variant / 2 ? QKV_SHAPE(outputs) : (struct qkv_shape){0};
-        expect_composition(&test, fused, composed);
-    }
-}
-
-static void expect_loss(const char *name, int64_t rows, int64_t width, int64_t classes)
-{
-    int32_t labels[192];
-    for (int64_t i = 0; i < rows; i++) labels[i] = (int32_t)((i * 7 + 3) % classes);
-    for (int smooth = 0; smooth < 2; smooth++) {
-        const struct composition_case test = {
-            .name = name,
-            .shape = {QKV_SHAPE(rows, width)},
-            .labels = labels,
-            .smoothing = smooth ? 0.1 : 0,
-            .factor = 1.0 / (double)rows,
-        };
-        expect_linear(test, width, classes, linear_loss, linear_loss_parts);
-    }
-}
-
-Test(fused, linear_cross_entropy_is_linear_then_cross_entropy)
-{
-    for (int n = 0; n < ROW_COUNT; n++) {
-        expect_loss("few classes", ROWS[n], 5, 3);
-        expect_loss("odd classes", ROWS[n], 17, 37);
-    }
-    expect_loss("several tiles", 35, 3, 1025);
-    expect_loss("several blocks", 67, 3, 8201);
-}
-
-/* ---- two passes over the same labels ---- */
 
 static struct qkv_tensor *pair_loss(struct qkv_graph *graph, struct qkv_tensor *const *x,
                                     const struct composition_case *test)
@@ -146,8 +101,10 @@ static struct qkv_tensor *pair_loss_parts(struct qkv_graph *graph, struct qkv_te
                    qkv_scale(graph, apart, test->factor * test->consistency / 4));
 }
 
+enum passes { ONE_PASS, TWO_PASSES, ONE_SIDED };
+
 /* Variant bits: 1: the weight is transposed, 2: there is a bias, 4: labels are smoothed. */
-static void expect_pair(const char *name, bool one_sided, int64_t rows, int64_t width, int64_t classes,
+static void expect_loss(const char *name, enum passes passes, int64_t rows, int64_t width, int64_t classes,
                         int variants)
 {
     int32_t labels[192];
@@ -156,29 +113,30 @@ static void expect_pair(const char *name, bool one_sided, int64_t rows, int64_t 
         bool transposed = variant & 1, has_bias = variant & 2, smooths = variant & 4;
         const struct composition_case test = {
             .name = name,
-            .shape = {QKV_SHAPE(rows, width), QKV_SHAPE(rows, width),
+            .shape = {QKV_SHAPE(rows, width), passes ? QKV_SHAPE(rows, width) : (struct qkv_shape){0},
                       transposed ? QKV_SHAPE(classes, width) : QKV_SHAPE(width, classes),
                       has_bias ? QKV_SHAPE(classes) : (struct qkv_shape){0}},
             .transposed = transposed,
             .labels = labels,
             .smoothing = smooths ? 0.1 : 0,
             .consistency = 3,
-            .one_sided = one_sided,
+            .one_sided = passes == ONE_SIDED,
             .factor = 1.0 / (double)rows,
         };
-        expect_composition(&test, pair_loss, pair_loss_parts);
+        expect_composition(&test, passes ? pair_loss : linear_loss,
+                           passes ? pair_loss_parts : linear_loss_parts);
     }
 }
 
-Test(fused, paired_cross_entropy_is_one_or_two_cross_entropies_and_divergences)
+Test(fused, losses_are_products_cross_entropies_and_divergences)
 {
-    for (int one_sided = 0; one_sided < 2; one_sided++) {
+    for (enum passes passes = ONE_PASS; passes <= ONE_SIDED; passes++) {
         for (int n = 0; n < ROW_COUNT; n++) {
-            expect_pair("few classes", one_sided, ROWS[n], 5, 3, 8);
-            expect_pair("odd classes", one_sided, ROWS[n], 17, 37, 8);
+            expect_loss("few classes", passes, ROWS[n], 5, 3, 8);
+            expect_loss("odd classes", passes, ROWS[n], 17, 37, 8);
         }
-        expect_pair("several tiles", one_sided, 35, 3, 1025, 4);
-        expect_pair("several blocks", one_sided, 35, 3, 8201, 2);
+        expect_loss("several tiles", passes, 35, 3, 1025, passes ? 4 : 8);
+        expect_loss("several blocks", passes, passes ? 35 : 67, 3, 8201, passes ? 2 : 8);
     }
 }
 
