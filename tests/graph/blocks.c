@@ -45,10 +45,7 @@ Test(blocks, frozen_and_trained_parameters_are_two_blocks_of_a_graph)
         struct qkv_tensor *y = qkv_multiply(graph, a, b);
         run_graph(y);
         expect_no_graph_error(graph);
-        double values[2];
-        qkv_tensor_read(y, values);
-        cr_expect_eq(values[0], 5);
-        cr_expect_eq(values[1], 1);
+        expect_values(y, (double[]){5, 1});
         cr_expect_eq(trained.gradients[0], 5);
         cr_expect_eq(trained.gradients[1], 1);
         for (int i = 0; i < BLOCK; i++) cr_expect_eq(frozen.gradients[i], 9);
@@ -133,7 +130,7 @@ Test(blocks, panels_and_pairs_keep_blocks_apart)
     run_graph(y);
     expect_no_graph_error(graph);
     cr_expect_eq(gradients[0], 0);
-    cr_expect_eq(gradient_at(qkv_graph_parameter(graph, a), 0), 0);
+    expect_gradient(qkv_graph_parameter(graph, a), (double[]){0, 0, 0, 0});
     qkv_graph_set_pair(graph, NULL, false);
 }
 
@@ -343,8 +340,7 @@ Test(blocks, a_part_without_gradients_stops_them_and_parameters_do_not_keep_old_
     struct qkv_tensor *y = qkv_multiply(graph, still, x);
     run_graph(y);
     expect_no_graph_error(graph);
-    cr_expect_eq(gradient_at(x, 0), 3, "only as the factor of y");
-    cr_expect_eq(gradient_at(x, 1), 4);
+    expect_gradient(x, (double[]){3, 4}); /* only as the factor of y */
     cr_expect_eq(block.gradients[0], 0, "nothing flows to the parameter: its gradient is 0, not an old one");
     struct qkv_tensor *z = qkv_multiply(graph, x, qkv_graph_parameter(graph, block.vector));
     run_graph(z);

@@ -62,11 +62,22 @@ static inline struct qkv_tensor *variable_of(int64_t count, const double *values
     return x;
 }
 
-/* Number `i` of the gradient of a tensor, which has at most 16. */
-static inline double gradient_at(const struct qkv_tensor *x, int i)
+/* The tensor, of at most 16 numbers, has exactly these values. */
+static inline void expect_values(const struct qkv_tensor *x, const double *values)
 {
-    double gradient[16] = {0};
+    double found[16];
     cr_assert_leq(qkv_tensor_count(x), 16);
-    qkv_tensor_read_gradient(x, gradient);
-    return gradient[i];
+    qkv_tensor_read(x, found);
+    for (int64_t i = 0; i < qkv_tensor_count(x); i++)
+        cr_expect_eq(found[i], values[i], "[%d]: %.17g, not %.17g", (int)i, found[i], values[i]);
+}
+
+/* Its gradient has these. */
+static inline void expect_gradient(const struct qkv_tensor *x, const double *values)
+{
+    double found[16] = {0};
+    cr_assert_leq(qkv_tensor_count(x), 16);
+    qkv_tensor_read_gradient(x, found);
+    for (int64_t i = 0; i < qkv_tensor_count(x); i++)
+        cr_expect_eq(found[i], values[i], "gradient [%d]: %.17g, not %.17g", (int)i, found[i], values[i]);
 }

@@ -49,8 +49,13 @@ const char *training_config(const char *folder)
 
 struct training training_in(const char *folder, const char *settings)
 {
+    return training_as(folder, "run", settings);
+}
+
+struct training training_as(const char *folder, const char *run, const char *settings)
+{
     return (struct training){
-        .config = training_config(folder), .run = format("%s/run", folder), .settings = settings};
+        .config = training_config(folder), .run = format("%s/%s", folder, run), .settings = settings};
 }
 
 /* Counts the updates before the stop. */

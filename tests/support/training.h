@@ -22,6 +22,9 @@ struct training {
 /* The training of training_config in <folder>/run. */
 struct training training_in(const char *folder, const char *settings);
 
+/* The same in <folder>/<run>. */
+struct training training_as(const char *folder, const char *run, const char *settings);
+
 struct qkv_train_result training_run(struct training training);
 
 /* Tries to train, and returns the status. */

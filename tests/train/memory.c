@@ -2,6 +2,7 @@
 #include "data/corpus.h"
 #include "train/training.h"
 
+#include "encoded.h"
 #include "tiny.h"
 #include "tools/bench/malloc_counter.h"
 
@@ -9,8 +10,7 @@
 
 enum { PAIRS = 300, LONGEST = 22 };
 
-static void make_corpus(struct qkv_corpus *corpus, enum qkv_text_form form, struct qkv_vocabulary *source,
-                        struct qkv_vocabulary *target)
+static void make_corpus(struct encoded *read, enum qkv_text_form form)
 {
     char *text RELEASED(free_memory) = malloc((size_t)PAIRS * 2 * (LONGEST + 1) * 5), *end = text;
     for (unsigned i = 0; i < PAIRS; i++) {
@@ -26,10 +26,7 @@ static void make_corpus(struct qkv_corpus *corpus, enum qkv_text_form form, stru
     const char *path = write_text(scratch("corpus"), "x.tsv", text);
     struct qkv_text_config side = {.max_length = 100, .voc_min_freq = 1};
     struct qkv_data_config data = {.src = side, .trg = side, .text = form, .context = 16};
-    struct qkv_corpus_options options = {0};
-    expect_done(qkv_corpus_read(corpus, path, &data, options, &error));
-    cr_assert_eq(qkv_corpus_vocabularies(corpus, &data, source, target, &error), QKV_OK);
-    cr_assert_eq(qkv_corpus_encode(corpus, source, target, &error), QKV_OK);
+    read_encoded(read, path, &data, (struct qkv_corpus_options){0});
 }
 
 /* Batches of tokens train with R-Drop, batches of sentences with SimCut, a language model on windows with neither. */
@@ -37,12 +34,11 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
                                int64_t size, uint64_t seed)
 {
     enum { SHARDS = 3, EPOCHS = 6 };
-    struct qkv_corpus corpus RELEASED(qkv_corpus_release);
-    struct qkv_vocabulary source RELEASED(qkv_vocabulary_release), target RELEASED(qkv_vocabulary_release);
+    struct encoded read RELEASED(release_encoded) = {0};
     const bool is_text = config->decoder.type == QKV_NETWORK_DECODER_ONLY;
-    make_corpus(&corpus, is_text ? QKV_TEXT_RUNNING : QKV_TEXT_PAIRS, &source, &target);
+    make_corpus(&read, is_text ? QKV_TEXT_RUNNING : QKV_TEXT_PAIRS);
     struct qkv_model *model RELEASED(free_model) =
-        tiny_model(config, source.size, target.size, QKV_FLOAT32, 1);
+        tiny_model(config, read.source.size, read.target.size, QKV_FLOAT32, 1);
     struct qkv_workers *workers RELEASED(free_workers) = qkv_workers_new(threads, NULL);
     struct qkv_batch batch RELEASED(qkv_batch_release) = {0};
     struct qkv_batch_loss of_batch = {
@@ -63,13 +59,13 @@ static void expect_quiet_steps(const struct qkv_model_config *config, int thread
     struct qkv_batches batches RELEASED(qkv_batches_release);
     struct qkv_batches_options options = {type, size, QKV_BATCH_ORDER_SHUFFLED, seed};
     cr_assert_eq(qkv_optimizer_init(&optimizer, &training, &model->parameters, NULL), QKV_OK);
-    cr_assert_eq(qkv_batches_init(&batches, &corpus, options, NULL), QKV_OK);
+    cr_assert_eq(qkv_batches_init(&batches, &read.corpus, options, NULL), QKV_OK);
     cr_assert_eq(qkv_batch_loss_reserve(&of_batch, parallel, &batches, NULL), QKV_OK);
 
     long before = 0;
     int64_t steps = 0;
     for (uint32_t epoch = 0; epoch < EPOCHS; epoch++) {
-        qkv_corpus_resample(&corpus, 1, epoch);
+        qkv_corpus_resample(&read.corpus, 1, epoch);
         qkv_batches_epoch(&batches, epoch);
         for (int64_t i = 0; i < batches.count; i++, steps++) {
             if (steps == 1) before = malloc_calls();

@@ -5,9 +5,8 @@
 static void expect_same(const char *name, const char *settings, int processes)
 {
     const char *folder = scratch(name);
-    struct training training = training_in(folder, settings);
+    struct training training = training_as(folder, "1", settings);
     mpirun();
-    training.run = format("%s/1", folder);
     training_run(training);
     training.run = format("%s/several", folder);
     training.threads = 1 + processes % 2;
@@ -69,8 +68,8 @@ Test(processes, go_on_with_another_learning_rate_to_the_bits_of_one)
     const char *folder = scratch("rate");
     mpirun();
     for (int processes = 1; processes <= 3; processes++) {
-        struct training training = training_in(folder, "updates=4 logging_freq=1 learning_rate=0.02");
-        training.run = format("%s/%d", folder, processes);
+        struct training training =
+            training_as(folder, format("%d", processes), "updates=4 logging_freq=1 learning_rate=0.02");
         training_run(training);
         training.resume = true;
         training.settings = "updates=9 logging_freq=1 learning_rate=0.005";

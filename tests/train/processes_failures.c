@@ -225,9 +225,9 @@ static const char *const SETTINGS =
 /* A training in `folder`, to be interrupted, and the run `uninterrupted` there, which it must equal in the end. */
 static struct interruption interruption_in(const char *folder, const char *settings)
 {
-    struct interruption interruption = {.training = training_in(folder, settings), .signal = SIGKILL};
+    struct interruption interruption = {.training = training_as(folder, "uninterrupted", settings),
+                                        .signal = SIGKILL};
     mpirun();
-    interruption.training.run = format("%s/uninterrupted", folder);
     training_run(interruption.training);
     return interruption;
 }

@@ -49,10 +49,9 @@ Test(resume, a_run_stopped_after_any_update_goes_on_exactly)
     own_network_register();
     for (int k = 0; k < SETTING_COUNT; k++) {
         if (is_left_out(k)) continue;
-        const char *folder = scratch(format("stopped.%d", k)),
-                   *uninterrupted = format("%s/uninterrupted", folder);
-        struct training training = {
-            .config = training_config(folder), .settings = SETTINGS[k], .run = uninterrupted};
+        const char *folder = scratch(format("stopped.%d", k));
+        struct training training = training_as(folder, "uninterrupted", SETTINGS[k]);
+        const char *uninterrupted = training.run;
         if (strstr(SETTINGS[k], "guided_alignment"))
             training.settings = format("%s data.train_links=%s", SETTINGS[k], links_of_first_words(folder));
         struct qkv_train_result expected = training_run(training);
@@ -97,11 +96,10 @@ Test(resume, a_finished_run_goes_on_when_it_is_given_more_to_do)
          LIST(16, 18), LIST("last", "best", "average", "update-15", "update-20")},
     };
     for (int i = 0; i < 3; i++) {
-        const char *folder = scratch(format("more.%d", i)),
-                   *uninterrupted = format("%s/uninterrupted", folder);
-        struct training training = {.config = training_config(folder),
-                                    .run = uninterrupted,
-                                    .settings = format("updates=20 %s", CASES[i].settings)};
+        const char *folder = scratch(format("more.%d", i));
+        struct training training =
+            training_as(folder, "uninterrupted", format("updates=20 %s", CASES[i].settings));
+        const char *uninterrupted = training.run;
         training_run(training);
         training.run = format("%s/more", folder);
         for (int k = 0; k < 2 && CASES[i].parts[k]; k++) {
@@ -133,9 +131,9 @@ static const char *const PREPARED =
 
 Test(resume, a_run_goes_on_exactly_from_its_text_prepared_and_back)
 {
-    const char *folder = scratch("prepared"), *uninterrupted = format("%s/uninterrupted", folder);
-    struct training training = {
-        .config = training_config(folder), .settings = PREPARED, .run = uninterrupted};
+    const char *folder = scratch("prepared");
+    struct training training = training_as(folder, "uninterrupted", PREPARED);
+    const char *uninterrupted = training.run;
     training_run(training);
     run_ok("qkv prepare '%s' -o '%s/x.prepared' -s training.updates=1", training.config, folder);
     const char *prepared = format("data.train=%s/x.prepared %s", folder, PREPARED);
@@ -156,10 +154,10 @@ Test(resume, a_run_goes_on_exactly_from_its_text_prepared_and_back)
 
 Test(resume, what_a_kill_left_half_done_is_made_undone)
 {
-    const char *folder = scratch("left"), *uninterrupted = format("%s/uninterrupted", folder);
-    struct training training = {.config = training_config(folder),
-                                .run = uninterrupted,
-                                .settings = "updates=20 logging_freq=1 keep_best_ckpts=2"};
+    const char *folder = scratch("left");
+    struct training training =
+        training_as(folder, "uninterrupted", "updates=20 logging_freq=1 keep_best_ckpts=2");
+    const char *uninterrupted = training.run;
     training_run(training);
     training.run = format("%s/run", folder);
     training.stop_after = 12; /* validations after 5 and 10 */
@@ -201,9 +199,7 @@ Test(resume, what_a_kill_left_half_done_is_made_undone)
 Test(resume, the_log_has_the_loss_without_smoothing_and_the_seconds_of_all_processes)
 {
     const char *folder = scratch("log");
-    struct training training = {.config = training_config(folder),
-                                .run = format("%s/plain", folder),
-                                .settings = "updates=6 logging_freq=2 label_smoothing=0"};
+    struct training training = training_as(folder, "plain", "updates=6 logging_freq=2 label_smoothing=0");
     training_run(training);
     cr_expect_eq(training_metric(training.run, "train", 4, "cross_entropy"),
                  training_metric(training.run, "train", 4, "loss"));

@@ -14,9 +14,9 @@ static void expect_snapshots(const char *name, const char *settings, const char 
 
 static const char *trained(const char *folder, const char *name, const char *settings)
 {
-    const char *run = format("%s/%s", folder, name);
-    training_run((struct training){.config = training_config(folder), .settings = settings, .run = run});
-    return run;
+    struct training training = training_as(folder, name, settings);
+    training_run(training);
+    return training.run;
 }
 
 /* 25^(k / 4) - 1 and 16^(k / 4) - 1, rounded; with little to choose from, each update has one. */

@@ -158,9 +158,9 @@ Test(trainer, every_token_of_an_epoch_is_trained_on_once)
 
 Test(trainer, patience_ends_training)
 {
-    const char *folder = scratch("patience"), *run = format("%s/run", folder);
-    struct training training = {
-        .config = training_config(folder), .run = run, .settings = NO_PROGRESS "updates=100 patience=3"};
+    const char *folder = scratch("patience");
+    struct training training = training_in(folder, NO_PROGRESS "updates=100 patience=3");
+    const char *run = training.run;
     struct qkv_train_result result = training_run(training);
     cr_expect_eq(result.end, QKV_TRAIN_PATIENCE);
     cr_expect_eq(result.updates, 2 * (1 + 3));
