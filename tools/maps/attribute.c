@@ -176,9 +176,8 @@ static int run_attribute(int operands, char **operand)
         return print_error(trust.path ? "--compare reads sentence pairs from its file: leave out SENTENCE"
                                       : "SENTENCE is missing: qkv attribute RUN SENTENCE");
     output.quiet = pair_options.quiet;
-    pair_options.quiet |= !!trust.path; /* no notes on its many sentences */
     enum qkv_status status = sentence_pair_open(&a.pair, operand[0], &pair_options, QKV_FLOAT32, &error);
-    if (!status && trust.path) status = compare_methods(&a.pair, &trust, &output, &error);
+    if (!status && trust.path) status = compare_methods(&a.pair.run, &trust, &output, &error);
     for (bool found = !trust.path; !status && found;) {
         status = sentence_pair_next(&a.pair, operand[1], &found, &error);
         if (!status && found) status = show(&a, &output, &error);

@@ -26,9 +26,7 @@ static const char *const COLUMN_NAME[COLUMNS] = {"alignment_error", "comprehensi
 
 struct trust {
     const struct trust_options *options;
-    struct sentence_pair *pair;
-    struct attribution pass; /* erases words of the present pair */
-    struct qkv_attention_report report;
+    const struct qkv_run *run;
     struct qkv_run other[MAX_SEEDS];
     struct qkv_attention_collector *collector[1 + MAX_SEEDS]; /* of the run, and of the other ones */
     struct qkv_corpus corpus;
@@ -37,32 +35,35 @@ struct trust {
     double sum[METHODS][COLUMNS];
     struct qkv_alignment_result links[METHODS];
     int64_t pairs, tokens;
+    /* The present pair: */
+    struct forced_slots slots; /* one, which reads it */
+    struct forced_pair pair;
+    struct attribution pass; /* erases its words */
+    struct qkv_arena arena;
 };
 
 /* Opens the runs of other seeds, which must have the same vocabularies, and makes the collectors. */
 static enum qkv_status open_runs(struct trust *t, struct qkv_error *error)
 {
-    const struct qkv_model *model = t->pair->run.model;
+    const struct qkv_model *model = t->run->model;
     for (int i = 0; i <= t->options->seeds.count; i++) {
         const char *path = i ? t->options->seeds.value[i - 1] : NULL;
-        struct qkv_run *run = i ? &t->other[i - 1] : &t->pair->run;
-        if (i && open_run(run, path, NULL, QKV_FLOAT32, NULL, error)) return QKV_INVALID;
+        const struct qkv_run *run = i ? &t->other[i - 1] : t->run;
+        if (i && open_run(&t->other[i - 1], path, NULL, QKV_FLOAT32, NULL, error)) return QKV_INVALID;
         if (run->model->source_size != model->source_size || run->model->target_size != model->target_size)
             return qkv_error_set(error, "%s: has other vocabularies than %s: train both from the same text",
-                                 path, t->pair->run.path);
+                                 path, t->run->path);
         if (!(t->collector[i] = qkv_attention_collector_new(run->model, error))) return QKV_INVALID;
     }
-    t->pass.collector = qkv_attention_collector_new(model, error);
-    return t->pass.collector ? QKV_OK : QKV_INVALID;
+    return qkv_forced_open(&t->slots, NULL, (const struct qkv_run *const[]){t->run, NULL}, false, error);
 }
 
 static enum qkv_status read_corpus(struct trust *t, struct qkv_error *error)
 {
     const struct links_options *links = t->options->links;
-    const struct qkv_run *run = &t->pair->run;
     const struct qkv_corpus_options read = {.keep_raw = true, .third_column = links->path};
-    if (qkv_corpus_read(&t->corpus, t->options->path, &run->config.data, read, error) ||
-        qkv_corpus_fits(&t->corpus, t->options->path, &run->model->config, error))
+    if (qkv_corpus_read(&t->corpus, t->options->path, &t->run->config.data, read, error) ||
+        qkv_corpus_fits(&t->corpus, t->options->path, &t->run->model->config, error))
         return QKV_INVALID;
     return links->path ? qkv_corpus_links_read(&t->gold, links->path, links_from(links), &t->corpus, error)
                        : QKV_OK;
@@ -76,11 +77,11 @@ static const double *contributions(struct trust *t, int run, int method)
     const struct qkv_attribution_options options = {.method = (enum qkv_attribution_method)method};
     const struct qkv_random random = {1, QKV_STREAM_SAMPLE, (uint32_t)(t->pairs + 1000000 * run)};
     const int64_t cells = t->pass.steps * t->pass.sources;
-    double *weights = required(qkv_arena_array(&t->pair->arena, cells, sizeof *weights));
+    double *weights = required(qkv_arena_array(&t->arena, cells, sizeof *weights));
     struct qkv_attention_report report;
     for (int64_t i = 0; i < cells; i++) weights[i] = qkv_random_uniform(random, (uint64_t)i);
     if (method == QKV_ATTRIBUTION_METHODS) return weights;
-    if (qkv_attribute(t->collector[run], &t->pair->pair, &options, &report, t->pass.error)) return NULL;
+    if (qkv_attribute(t->collector[run], &t->pair.pair, &options, &report, t->pass.error)) return NULL;
     for (int64_t m = 0; m < report.map_count; m++)
         if (report.maps[m].kind == QKV_ATTENTION_CROSS)
             memcpy(weights, report.maps[m].weights, (size_t)cells * sizeof *weights);
@@ -101,8 +102,8 @@ static enum qkv_status erase_rationales(struct trust *t, const double *weights, 
 {
     struct attribution *a = &t->pass;
     const int64_t words = a->sources - 1, count = a->steps * RATIONALES * 2;
-    bool *hidden = required(qkv_arena_zeros(&t->pair->arena, count * a->columns, sizeof *hidden));
-    double *left = required(qkv_arena_array(&t->pair->arena, count * a->steps, sizeof *left));
+    bool *hidden = required(qkv_arena_zeros(&t->arena, count * a->columns, sizeof *hidden));
+    double *left = required(qkv_arena_array(&t->arena, count * a->steps, sizeof *left));
     for (int64_t i = 0; i < a->steps * RATIONALES; i++) {
         bool *without = hidden + 2 * i * a->columns, *alone = without + a->columns;
         int64_t chosen = (int64_t)ceil(RATIONALE[i % RATIONALES] * (double)words);
@@ -135,7 +136,7 @@ static enum qkv_status add_method(struct trust *t, int method, const struct qkv_
     }
     const struct qkv_attention_map map = {
         .kind = QKV_ATTENTION_CROSS, .rows = a->steps, .columns = sources, .weights = weights};
-    if (!weights || (gold && qkv_count_map_links(a->report, t->pair->words, &map, gold, &t->pair->arena,
+    if (!weights || (gold && qkv_count_map_links(&t->pair.report, t->pair.words, &map, gold, &t->arena,
                                                  &t->links[method], a->error)))
         return QKV_INVALID;
     return erase_rationales(t, weights, t->sum[method]);
@@ -143,16 +144,18 @@ static enum qkv_status add_method(struct trust *t, int method, const struct qkv_
 
 static enum qkv_status add_pair(struct trust *t, struct qkv_error *error)
 {
-    const int64_t line = t->corpus.line[t->pairs];
-    qkv_arena_reset(&t->pair->arena);
-    const char *what = TEXT_IN(&t->pair->arena, "%s:%lld", t->options->path, (long long)line);
-    enum qkv_status status = sentence_pair_set(t->pair, what, qkv_corpus_source(&t->corpus, t->pairs),
-                                               qkv_corpus_target(&t->corpus, t->pairs), error);
-    t->pass = (struct attribution){
-        .collector = t->pass.collector, .pair = &t->pair->pair, .report = &t->report, .error = error};
-    if (!status) status = qkv_copies_begin(&t->pass, 1u << QKV_ATTENTION_CROSS);
-    for (int m = 0; m < METHODS && !status; m++)
-        status = add_method(t, m, t->gold.count ? &t->gold.sentences[line - 1] : NULL);
+    struct forced_slot *slot = t->slots.slot;
+    const struct qkv_alignment *gold =
+        t->gold.count ? &t->gold.sentences[t->corpus.line[t->pairs] - 1] : NULL;
+    qkv_arena_reset(&t->arena);
+    enum qkv_status status = qkv_forced_corpus(slot, &t->corpus, t->pairs, 1, &t->pair);
+    if (status) return qkv_error_set(error, "%s", slot->error.message);
+    t->pass = (struct attribution){.collector = slot->passes[0].collector,
+                                   .pair = &t->pair.pair,
+                                   .report = &t->pair.report,
+                                   .error = error};
+    status = qkv_copies_begin(&t->pass, 1u << QKV_ATTENTION_CROSS);
+    for (int m = 0; m < METHODS && !status; m++) status = add_method(t, m, gold);
     t->pairs++;
     t->tokens += t->pass.steps;
     return status;
@@ -181,7 +184,7 @@ static enum qkv_status write_table(struct trust *t, struct output *output, struc
                                    .values = values,
                                    .row_names = rows,
                                    .column_names = COLUMN_NAME + first};
-    const struct qkv_explanation explanation = {.title = TEXT_IN(&t->pair->arena,
+    const struct qkv_explanation explanation = {.title = TEXT_IN(&t->arena,
                                                                  "%lld sentence pairs, %lld target tokens",
                                                                  (long long)t->pairs, (long long)t->tokens),
                                                 .kind = QKV_ATTENTION_CROSS,
@@ -196,9 +199,9 @@ static enum qkv_status compare(struct trust *t, struct output *output, struct qk
     int64_t count = t->options->limit ? t->options->limit : 100;
     struct progress_bar bar = progress_bar_on(stderr);
     enum qkv_status status = QKV_OK;
-    if (!t->pair->run.sides.has_source)
+    if (!t->run->sides.has_source)
         return qkv_error_set(error, "%s: is a language model: --compare erases words of a source",
-                             t->pair->run.path);
+                             t->run->path);
     if (open_runs(t, error) || read_corpus(t, error)) return QKV_INVALID;
     if (count > t->corpus.count) count = t->corpus.count;
     while (t->pairs < count && !status) {
@@ -209,18 +212,19 @@ static enum qkv_status compare(struct trust *t, struct output *output, struct qk
     return status ? status : write_table(t, output, error);
 }
 
-enum qkv_status compare_methods(struct sentence_pair *pair, const struct trust_options *options,
+enum qkv_status compare_methods(const struct qkv_run *run, const struct trust_options *options,
                                 struct output *output, struct qkv_error *error)
 {
     struct trust *t = required(calloc(1, sizeof *t));
     t->options = options;
-    t->pair = pair;
+    t->run = run;
     enum qkv_status status = compare(t, output, error);
     for (int i = 0; i <= MAX_SEEDS; i++) qkv_attention_collector_free(t->collector[i]);
     for (int i = 0; i < MAX_SEEDS; i++) qkv_run_release(&t->other[i]);
-    qkv_attention_collector_free(t->pass.collector);
+    qkv_forced_close(&t->slots);
     qkv_alignments_release(&t->gold);
     qkv_corpus_release(&t->corpus);
+    qkv_arena_release(&t->arena);
     free(t);
     return status;
 }

@@ -88,16 +88,6 @@ static enum qkv_status translate(struct sentence_pair *v, struct qkv_error *erro
     return QKV_OK;
 }
 
-/* Sets the source to v->source_text. */
-static enum qkv_status set_source(struct sentence_pair *v, const char *what, struct qkv_error *error)
-{
-    if (encode(v, what, v->source_text, false, &v->source, error)) return QKV_INVALID;
-    v->pair.source = (struct qkv_ids){v->source.tokens.count, v->source.ids};
-    v->pair.source_tokens = v->source.tokens.token;
-    v->words.source = v->source.tokens.word;
-    return QKV_OK;
-}
-
 /* Sets the target, and its text. */
 static enum qkv_status set_target(struct sentence_pair *v, const char *what, const char *text,
                                   struct qkv_error *error)
@@ -139,19 +129,14 @@ enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence
     }
     if (!*found) return QKV_OK;
     if (!v->run.sides.has_source) return set_text(v, what, error);
-    if (set_source(v, what, error)) return QKV_INVALID;
+    if (encode(v, what, v->source_text, false, &v->source, error)) return QKV_INVALID;
+    v->pair.source = (struct qkv_ids){v->source.tokens.count, v->source.ids};
+    v->pair.source_tokens = v->source.tokens.token;
+    v->words.source = v->source.tokens.word;
     if (!target) return translate(v, error);
     if (v->number)
         return qkv_error_set(error, "--target is the translation of one sentence, but <stdin> has several");
     return set_target(v, "--target", target, error);
-}
-
-enum qkv_status sentence_pair_set(struct sentence_pair *v, const char *what, const char *source,
-                                  const char *target, struct qkv_error *error)
-{
-    v->pair = (struct qkv_attention_pair){0};
-    v->source_text = source;
-    return set_source(v, what, error) ? QKV_INVALID : set_target(v, what, target, error);
 }
 
 const struct qkv_model *sentence_pair_untrained(struct sentence_pair *v, struct qkv_error *error)

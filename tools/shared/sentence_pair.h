@@ -60,10 +60,6 @@ void sentence_pair_close(struct sentence_pair *v);
 enum qkv_status sentence_pair_next(struct sentence_pair *v, const char *sentence, bool *found,
                                    struct qkv_error *error);
 
-/* Fills them with these texts, which must outlive them; messages call them `what`. Keeps what is in v->arena. */
-enum qkv_status sentence_pair_set(struct sentence_pair *v, const char *what, const char *source,
-                                  const char *target, struct qkv_error *error);
-
 /* "the cat → el gato", the silent heads, and a narrow precision; NULL when memory runs out. */
 const char *sentence_pair_title(struct sentence_pair *v);
 

@@ -94,7 +94,7 @@ static enum qkv_status pass_points(struct attribution *a, struct point *points, 
         changes[i] = (struct change){
             .copy = i / 2,
             .of = {.role = QKV_PART_EMBEDDING, .stack = i % 2 ? QKV_STACK_ENCODER : QKV_STACK_DECODER},
-            .row = ALL_ROWS,
+            .rows = i % 2 ? a->sources : a->steps,
             .point = points[i / 2].at};
     for (int64_t i = 0; i < count; i++) {
         points[i].gradients = gradients + i * cells;
@@ -235,8 +235,10 @@ static const double *zero_values(struct attribution *a, enum qkv_attention_kind 
     struct change *changes = qkv_arena_array(a->arena, keys, sizeof *changes);
     if (!distance || !changes) a->status = qkv_no_memory(a->error);
     for (int64_t key = 0; key < keys && !a->status; key++)
-        changes[key] = (struct change){
-            .copy = key, .of = {.role = QKV_PART_VALUE, .attention = kind, .layer = layer}, .row = key};
+        changes[key] = (struct change){.copy = key,
+                                       .of = {.role = QKV_PART_VALUE, .attention = kind, .layer = layer},
+                                       .row = key,
+                                       .rows = 1};
     a->copies = (struct copies){keys, changes, keys, a->pair};
     while (qkv_copies_pass(a)) {
         const struct qkv_part *part = qkv_trace_stack(

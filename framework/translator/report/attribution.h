@@ -8,17 +8,17 @@
 
 /* ---- passes over copies of a pair (copies.c) ---- */
 
-/* What a copy computes otherwise than the pair: a row of a part is at a point of the straight line from a base, 0, to the row as
- * it was computed, 1. The base of an embedding is that of <unk>, of a value 0, and of other parts the same row of the first copy.
- * No attention sees a token whose embedding alone is changed. */
+/* What a copy computes otherwise than the pair: rows of a part are at a point of the straight line from a base, 0, to the rows as
+ * they were computed, 1. The base of an embedding is that of <unk>, of a value 0, and of other parts the same row of the base
+ * (struct copies). */
 struct change {
     int64_t copy;
     struct qkv_part of; /* role, layer, and stack or kind of attention */
-    int64_t row;        /* of the copy; ALL_ROWS */
+    int64_t row, rows;  /* the first one in the copy, and how many */
     int64_t head;       /* changes its columns alone; 0: all */
     double point;
+    bool hides; /* no attention sees the row, either: an embedding */
 };
-enum { ALL_ROWS = -1 };
 
 /* Copies to pass, as many at once as need little memory. */
 struct copies {

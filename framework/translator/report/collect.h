@@ -101,6 +101,7 @@ struct forced_passes {
 struct forced_pair {
     bool has_report;
     const char *reason; /* why there is no report: "the source has 9 tokens, ..."; NULL: a side is empty */
+    struct qkv_attention_pair pair;
     struct qkv_attention_words words;
     struct qkv_attention_report report;
 };

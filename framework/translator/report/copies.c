@@ -42,17 +42,13 @@ static void apply(const struct attribution *a, const struct change *change, int6
     const enum qkv_dtype dtype = a->collector->model->parameters.dtype;
     const bool is_value = part->role == QKV_PART_VALUE, is_embedding = part->role == QKV_PART_EMBEDDING,
                of_source =
-                   is_value ? part->attention != QKV_ATTENTION_DECODER : part->stack == QKV_STACK_ENCODER,
-               of_all = change->row == ALL_ROWS;
+                   is_value ? part->attention != QKV_ATTENTION_DECODER : part->stack == QKV_STACK_ENCODER;
     const int64_t width = qkv_tensor_shape(part->node).size[1],
                   columns = change->head ? width / part->heads : width,
-                  column = change->head ? (change->head - 1) * columns : 0, first = of_all ? 0 : change->row,
-                  rows = !of_all     ? 1
-                         : of_source ? a->sources
-                                     : a->steps;
+                  first = change->head ? (change->head - 1) * columns : 0;
     void *value = qkv_tensor_value(part->node);
-    for (int64_t i = 0; i < rows * columns; i++) {
-        int64_t row = first + i / columns, d = column + i % columns,
+    for (int64_t i = 0; i < change->rows * columns; i++) {
+        int64_t row = change->row + i / columns, d = first + i % columns,
                 at = (qkv_copies_row(a, of_source, copy) + row) * width + d;
         double base = is_embedding ? qkv_copies_embedding(a, part->stack, QKV_UNKNOWN, d)
                       : is_value
@@ -103,8 +99,7 @@ static enum qkv_status pass(struct attribution *a)
     for (int64_t i = 0; i < a->copies.change_count && !status; i++) {
         const struct change *change = &a->copies.changes[i];
         int64_t copy = copy_of(a, change);
-        if (copy >= 0 && change->of.role == QKV_PART_EMBEDDING && change->row != ALL_ROWS)
-            status = hide(a, change, &pairs[before + copy]);
+        if (copy >= 0 && change->hides) status = hide(a, change, &pairs[before + copy]);
     }
     if (status) return status;
     qkv_graph_observe(a->collector->graph, &observer);
@@ -202,7 +197,9 @@ enum qkv_status qkv_copies_without(struct attribution *a, int64_t count, const b
         changes[hides++] = (struct change){
             .copy = i / a->columns,
             .of = {.role = QKV_PART_EMBEDDING, .stack = of_source ? QKV_STACK_ENCODER : QKV_STACK_DECODER},
-            .row = of_source ? token : token - a->sources};
+            .row = of_source ? token : token - a->sources,
+            .rows = 1,
+            .hides = true};
     }
     return qkv_copies_measure(a, (struct copies){count, changes, hides}, result);
 }

@@ -124,7 +124,7 @@ enum qkv_status qkv_forced_collect(struct forced_slot *slot, int direction, int6
             return QKV_INVALID;
         encoded[known] =
             (struct qkv_attention_pair){source.ids, target.ids, source.texts, target.texts, false};
-        pairs[i] = (struct forced_pair){.words = {source.word, target.word}};
+        pairs[i] = (struct forced_pair){.pair = encoded[known], .words = {source.word, target.word}};
         if (!source.ids.length || !target.ids.length) continue;
         static const char *const SIDES[] = {"the source side", "the target side"};
         struct qkv_error reason;

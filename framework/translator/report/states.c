@@ -144,13 +144,13 @@ static void add_matrix(struct attribution *a, struct patches *patches, int64_t f
 static void add_heads(struct attribution *a, enum qkv_attention_kind kind, struct patches *patches)
 {
     const struct qkv_model *model = a->collector->model;
-    const int64_t first = patches->count;
+    const int64_t first = patches->count, rows = kind == QKV_ATTENTION_ENCODER ? a->sources : a->steps;
     if (kind == QKV_ATTENTION_CROSS && qkv_has_prefix(model)) return; /* the decoder's own heads */
     for (int64_t i = 0; i < qkv_model_head_count(model); i++) {
         const struct qkv_head head = qkv_model_head(model, i);
         const struct qkv_part part = {.role = QKV_PART_CONTEXT, .attention = kind, .layer = head.layer};
         if (head.attention == kind && qkv_trace_attention(&a->collector->trace, part.role, kind, part.layer))
-            add_patch(patches, (struct change){.of = part, .row = ALL_ROWS, .head = head.head});
+            add_patch(patches, (struct change){.of = part, .rows = rows, .head = head.head});
     }
     add_matrix(a, patches, first, qkv_attention_kind_name(kind), NULL);
 }
@@ -164,7 +164,8 @@ static void add_states(struct attribution *a, enum qkv_stack_id stack, int64_t t
     for (int64_t i = 0; i < layers * tokens; i++)
         add_patch(patches,
                   (struct change){.of = {.role = QKV_PART_HIDDEN, .stack = stack, .layer = 1 + i / tokens},
-                                  .row = i % tokens});
+                                  .row = i % tokens,
+                                  .rows = 1});
     add_matrix(a, patches, first, is_encoder ? "encoder" : "decoder",
                is_encoder ? a->report->source : a->report->target_input);
 }
