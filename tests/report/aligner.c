@@ -22,16 +22,10 @@ static enum qkv_status make(const struct qkv_run *other, struct qkv_aligner_opti
     return status;
 }
 
-static struct qkv_pair_texts texts_of(const char *source, const char *target)
-{
-    return (struct qkv_pair_texts){source, target, strlen(source), strlen(target)};
-}
-
 Test(aligner, needs_a_head)
 {
     struct qkv_aligner_options options = {.map = {{QKV_ATTENTION_MEAN, QKV_ATTENTION_BEST}}};
-    struct qkv_aligned_pair pairs[2] = {{.texts = texts_of("the cat", "el gato")},
-                                        {.texts = texts_of("", "")}};
+    struct qkv_aligned_pair pairs[2] = {{.texts = {"the cat", "el gato"}}, {.texts = {"", ""}}};
     struct qkv_chosen_head chosen;
     struct qkv_aligner *aligner RELEASED(free_aligner) =
         made(qkv_aligner_new(&first_run, NULL, &options, NULL, &error));
@@ -56,7 +50,7 @@ Test(aligner, refuses_text_and_maps_that_cannot_be)
     const struct qkv_aligner_options options = {.map = {{1, 1}}};
     expect_refusal_with(make(NULL, (struct qkv_aligner_options){.map = {{9, 1}}}),
                         ": the cross attention has no layer 9");
-    struct qkv_aligned_pair pair = {.texts = texts_of("the \xff", "el gato")};
+    struct qkv_aligned_pair pair = {.texts = {"the \xff", "el gato"}};
     struct qkv_aligner *aligner RELEASED(free_aligner) =
         made(qkv_aligner_new(&first_run, NULL, &options, NULL, &error));
     expect_refusal(qkv_aligner_run(aligner, 1, &pair, &error), "column 5: byte 0xFF is not valid UTF-8");
@@ -110,7 +104,7 @@ Test(aligner, can_be_interrupted)
 {
     const bool interrupt = true;
     const struct qkv_aligner_options options = {.map = {{1, 1}}};
-    struct qkv_aligned_pair pair = {.texts = texts_of("the cat", "el gato")};
+    struct qkv_aligned_pair pair = {.texts = {"the cat", "el gato"}};
     struct qkv_aligner *aligner RELEASED(free_aligner) =
         qkv_aligner_new(&first_run, NULL, &options, NULL, &error);
     qkv_set_interrupt(&interrupt);

@@ -171,7 +171,7 @@ static enum qkv_status make_texts(struct translator *t, const struct translation
     if (options.replace_unknown && replace_unknown(&t->replacer, line, hypothesis, tokens, &count, error))
         return QKV_INVALID;
     const char *text = text_of(t, line, count, tokens);
-    *texts = (struct qkv_pair_texts){line->text, text, strlen(line->text), strlen(text)};
+    *texts = (struct qkv_pair_texts){line->text, text};
     return QKV_OK;
 }
 

@@ -216,8 +216,8 @@ static enum qkv_status read_aligned(struct qkv_pairs *pairs, struct qkv_pair_lin
         tabs[0] += strchr(texts.source, '\t') != NULL;
         tabs[1] += strchr(texts.target, '\t') != NULL;
         const struct pairs_field sentence[] = {
-            qkv_pairs_trim((struct pairs_field){texts.source, texts.source_size}),
-            qkv_pairs_trim((struct pairs_field){texts.target, texts.target_size})};
+            qkv_pairs_trim((struct pairs_field){texts.source, strlen(texts.source)}),
+            qkv_pairs_trim((struct pairs_field){texts.target, strlen(texts.target)})};
         if (qkv_pairs_add(pairs, lines->source.number, sentence, error)) return QKV_INVALID;
     }
 }

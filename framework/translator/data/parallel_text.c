@@ -98,8 +98,7 @@ static enum qkv_status split_at_tab(const struct qkv_pair_lines *pairs, struct q
                              lines->path, number, second - lines->line + 1);
     if (second) end = second;
     *tab = *end = '\0';
-    *texts =
-        (struct qkv_pair_texts){lines->line, tab + 1, (size_t)(tab - lines->line), (size_t)(end - tab - 1)};
+    *texts = (struct qkv_pair_texts){lines->line, tab + 1};
     return QKV_OK;
 }
 
@@ -141,7 +140,7 @@ enum qkv_status qkv_pair_lines_next(struct qkv_pair_lines *pairs, struct qkv_pai
         return QKV_INVALID;
     if (!*found) return qkv_lines_check_read(source, error);
     if (pairs->is_table) return split_at_tab(pairs, texts, error);
-    *texts = (struct qkv_pair_texts){source->line, target->line, source->size, target->size};
+    *texts = (struct qkv_pair_texts){source->line, target->line};
     return QKV_OK;
 }
 
@@ -274,8 +273,8 @@ static enum qkv_status next_pair(struct qkv_parallel_text *text, bool *found, st
     if (!has_pairs(text)) return next_text(text, found, error);
     if (qkv_pair_lines_next(&text->pairs, &texts, found, error)) return QKV_INVALID;
     if (!*found) return QKV_OK;
-    text->raw[0] = texts.source, text->size[0] = texts.source_size;
-    text->raw[1] = texts.target, text->size[1] = texts.target_size;
+    text->raw[0] = texts.source, text->size[0] = strlen(texts.source);
+    text->raw[1] = texts.target, text->size[1] = strlen(texts.target);
     return check_sides(text, error);
 }
 

@@ -395,8 +395,7 @@ enum qkv_status qkv_links_draw(const struct qkv_run *run, int64_t count, struct 
     struct qkv_aligned_pair *aligned = qkv_arena_zeros(arena, count, sizeof *aligned);
     if (!aligned) return qkv_no_memory(error);
     for (int64_t i = 0; i < count; i++)
-        aligned[i].texts = (struct qkv_pair_texts){pairs[i].source, pairs[i].target, strlen(pairs[i].source),
-                                                   strlen(pairs[i].target)};
+        aligned[i].texts = (struct qkv_pair_texts){pairs[i].source, pairs[i].target};
     struct qkv_aligner *aligner = qkv_aligner_new(run, options->reverse, &drawing, options->workers, error);
     enum qkv_status status = aligner ? qkv_aligner_run(aligner, count, aligned, error) : QKV_INVALID;
     for (int64_t i = 0; i < count && !status; i++)

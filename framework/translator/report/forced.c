@@ -83,13 +83,13 @@ struct encoded_side {
     const char *const *texts;
 };
 
-static enum qkv_status encode(struct forced_passes *passes, const char *text, size_t size, bool target,
+static enum qkv_status encode(struct forced_passes *passes, const char *text, bool target,
                               struct encoded_side *side, struct qkv_error *error)
 {
     const struct qkv_run *run = passes->run;
     struct qkv_sentence *sentence = &passes->sentence;
     if (qkv_sentence_encode(sentence, target ? &run->config.data.trg : &run->config.data.src,
-                            target ? &run->target : &run->source, text, size, error))
+                            target ? &run->target : &run->source, text, strlen(text), error))
         return QKV_INVALID;
     int64_t count = sentence->tokens.count;
     int32_t *ids = qkv_arena_array(&passes->arena, count, sizeof *ids);
@@ -117,10 +117,9 @@ enum qkv_status qkv_forced_collect(struct forced_slot *slot, int direction, int6
     qkv_arena_reset(&passes->arena);
     for (int64_t i = 0; i < count; i++) {
         const char *const text[] = {texts[i].source, texts[i].target};
-        const size_t size[] = {texts[i].source_size, texts[i].target_size};
         struct encoded_side source, target;
-        if (encode(passes, text[direction], size[direction], false, &source, &slot->error) ||
-            encode(passes, text[!direction], size[!direction], true, &target, &slot->error))
+        if (encode(passes, text[direction], false, &source, &slot->error) ||
+            encode(passes, text[!direction], true, &target, &slot->error))
             return QKV_INVALID;
         encoded[known] =
             (struct qkv_attention_pair){source.ids, target.ids, source.texts, target.texts, false};
@@ -180,7 +179,7 @@ enum qkv_status qkv_forced_corpus(struct forced_slot *slot, const struct qkv_cor
                    *target = qkv_corpus_target(corpus, first + i);
         if (!source || !target)
             return qkv_error_set(&slot->error, "alignment scores need a corpus that keeps its raw lines");
-        texts[i] = (struct qkv_pair_texts){source, target, strlen(source), strlen(target)};
+        texts[i] = (struct qkv_pair_texts){source, target};
     }
     enum qkv_status status = qkv_forced_collect(slot, 0, count, texts, pairs);
     for (int64_t i = 0; i < count && !status; i++)

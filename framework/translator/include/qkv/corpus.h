@@ -281,7 +281,6 @@ QKV_API void qkv_corpus_release(struct qkv_corpus *corpus);
 /* The two sides of a sentence pair as text, each with a NUL. */
 struct qkv_pair_texts {
     const char *source, *target;
-    size_t source_size, target_size; /* bytes, without the NUL */
 };
 
 /* One tokenised sentence; the next one reuses its memory. All zero is valid and empty. */
