@@ -264,8 +264,8 @@ const char *learned_run(const char *name)
     return train_tiny(name, 400, "-s training.scheduling=cosine");
 }
 
-const char *const NUMBERS[2][5] = {{"one", "two", "three", "four", "five"},
-                                   {"uno", "dos", "tres", "cuatro", "cinco"}};
+const char *const ONE_TO_FIVE[2][5] = {{"one", "two", "three", "four", "five"},
+                                       {"uno", "dos", "tres", "cuatro", "cinco"}};
 
 char *word_pairs(int count, const char *const source[5], const char *const target[5])
 {

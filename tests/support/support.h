@@ -92,8 +92,8 @@ const char *tiny_task(const char *name);
 /* Enters a tiny task: the .init of suites whose tests begin so. */
 void enter_tiny_task(void);
 
-/* Sentence pairs of two to four of five words, translated word by word, such as NUMBERS: "one four" -> "uno cuatro". */
-extern const char *const NUMBERS[2][5];
+/* Sentence pairs of two to four of five words, translated word by word, such as ONE_TO_FIVE: "one four" -> "uno cuatro". */
+extern const char *const ONE_TO_FIVE[2][5];
 char *word_pairs(int count, const char *const source[5], const char *const target[5]);
 
 /* Writes gold links of pairs to a file: word i with word i. */

@@ -27,7 +27,7 @@ static const char TINY_CONFIG[] =
 static void tiny_train(void)
 {
     const char *folder = scratch("trained");
-    write_text(folder, "train.tsv", word_pairs(20, NUMBERS[0], NUMBERS[1]));
+    write_text(folder, "train.tsv", word_pairs(20, ONE_TO_FIVE[0], ONE_TO_FIVE[1]));
     write_text(folder, "tiny.yaml", TINY_CONFIG);
     struct outcome outcome = run("cd '%s' && qkv train tiny.yaml --threads 1 --quiet", folder);
     fprintf(stderr, "%s", outcome.error);

@@ -7,7 +7,7 @@ static const char *enter_hostile(const char *name)
 {
     static const char *const hostile[] = {"u\033[2Jno", "d\u202Eos", "t\xC2\x85res", "cuat\u2066ro", "cinco"};
     enter(scratch(name));
-    write_text(".", "train.tsv", word_pairs(25, NUMBERS[0], hostile));
+    write_text(".", "train.tsv", word_pairs(25, ONE_TO_FIVE[0], hostile));
     write_config("train: train.tsv, dev: train.tsv, src: {lang: en}, trg: {lang: es}",
                  "num_layers: 1, num_heads: 2, hidden_size: 16, ff_size: 32", NULL,
                  "learning_rate: 0.01, batch_size: 16, updates: 300, validation_freq: 300");

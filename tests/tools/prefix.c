@@ -5,7 +5,7 @@
 static void enter_run(void)
 {
     enter(scratch("run"));
-    write_text(".", "train.tsv", word_pairs(20, NUMBERS[0], NUMBERS[1]));
+    write_text(".", "train.tsv", word_pairs(20, ONE_TO_FIVE[0], ONE_TO_FIVE[1]));
     write_links("train.tsv", "gold");
     write_config("train: train.tsv, dev: train.tsv, src: {lang: en}, trg: {lang: es}", "",
                  "type: decoder_only, num_layers: 2, num_heads: 2, hidden_size: 16, ff_size: 32, dropout: 0, "
