@@ -8,11 +8,11 @@
 #include "qkv/attention_map.h"
 #include "report/attribution.h"
 
-/* The options as they are given. */
+/* The options as they are given, and what they mean. */
 static struct sentence_pair_options pair_options;
+static struct qkv_attribution_options options;
 static struct output_options output_options;
 static const char *method, *layer, *head;
-static int64_t steps;
 static bool words, lens, shares, is_of_layers; /* is_of_layers: --lens or --patch-from */
 static const char *patch_from, *word;
 static struct links_options links_options;
@@ -22,37 +22,31 @@ static NAME_LISTER(method_name, index < QKV_ATTRIBUTION_METHODS
                                     ? qkv_attribution_method_info((enum qkv_attribution_method)index)->name
                                     : NULL);
 
-struct attributor {
-    struct sentence_pair pair;
-    struct qkv_attribution_options options;
-};
-
 /* Attributes the sentence pair, by the run or by the untrained model. */
-static enum qkv_status attribute(struct attributor *a, bool untrained, struct qkv_attention_report *report,
-                                 struct qkv_error *error)
+static enum qkv_status attribute(struct sentence_pair *pair, bool untrained,
+                                 struct qkv_attention_report *report, struct qkv_error *error)
 {
-    struct qkv_attention_collector *collector = sentence_pair_collector(&a->pair, untrained, false, error);
+    struct qkv_attention_collector *collector = sentence_pair_collector(pair, untrained, false, error);
     enum qkv_status status =
-        collector ? qkv_attribute(collector, &a->pair.pair, &a->options, report, error) : QKV_INVALID;
+        collector ? qkv_attribute(collector, &pair->pair, &options, report, error) : QKV_INVALID;
     if (!status && report->missed > 1e-3 && !pair_options.quiet)
         say(stderr,
             "note: contributions of integrated gradients miss the rise of log p by up to %.2g %% of it (of 1 "
             "nat, where it rises by less): more --steps come closer\n",
             100 * report->missed);
     if (!status && words)
-        status = qkv_attention_merge_words(report, a->pair.words, &a->pair.arena, report, error);
-    return status || !shares ? status
-                             : qkv_attribution_shares(report, a->options.method, &a->pair.arena, error);
+        status = qkv_attention_merge_words(report, pair->words, &pair->arena, report, error);
+    return status || !shares ? status : qkv_attribution_shares(report, options.method, &pair->arena, error);
 }
 
 /* Inserts the maps of the untrained model before those of the run. */
-static enum qkv_status add_untrained(struct attributor *a, struct qkv_attention_report *report,
+static enum qkv_status add_untrained(struct sentence_pair *pair, struct qkv_attention_report *report,
                                      struct qkv_error *error)
 {
     struct qkv_attention_report random;
     int64_t count = report->map_count;
-    struct qkv_attention_map *maps = required(qkv_arena_array(&a->pair.arena, 2 * count, sizeof *maps));
-    if (attribute(a, true, &random, error)) return QKV_INVALID;
+    struct qkv_attention_map *maps = required(qkv_arena_array(&pair->arena, 2 * count, sizeof *maps));
+    if (attribute(pair, true, &random, error)) return QKV_INVALID;
     for (int64_t i = 0; i < 2 * count; i++) {
         maps[i] = i % 2 ? report->maps[i / 2] : random.maps[i / 2];
         maps[i].label_prefix = i % 2 ? "learned" : "random";
@@ -84,18 +78,18 @@ static enum qkv_status find_step(const struct qkv_attention_pair *pair, int64_t 
                                wanted, (long long)pair->target.length);
 }
 
-static enum qkv_status patch(struct attributor *a, struct qkv_attention_collector *collector,
+static enum qkv_status patch(struct sentence_pair *pair, struct qkv_attention_collector *collector,
                              struct qkv_explanation *explanation, struct qkv_error *error)
 {
-    const struct qkv_run *run = &a->pair.run;
+    const struct qkv_run *run = &pair->run;
     bool is_target = !run->sides.has_source;
     struct qkv_sentence other = {0};
     int64_t step;
-    enum qkv_status status = find_step(&a->pair.pair, &step, error);
+    enum qkv_status status = find_step(&pair->pair, &step, error);
     if (!status) status = qkv_user_sentence_encode(&other, run, is_target, "--patch-from", patch_from, error);
     if (!status && !pair_options.quiet) warn_of_unknown_words("--patch-from", &other, run, is_target, NULL);
     if (!status)
-        status = qkv_patch(collector, &a->pair.pair, (struct qkv_ids){other.tokens.count, other.ids}, step,
+        status = qkv_patch(collector, &pair->pair, (struct qkv_ids){other.tokens.count, other.ids}, step,
                            explanation, error);
     qkv_sentence_release(&other);
     return status;
@@ -103,44 +97,42 @@ static enum qkv_status patch(struct attributor *a, struct qkv_attention_collecto
 
 /* ---- all ---- */
 
-static enum qkv_status show(struct attributor *a, struct output *output, struct qkv_error *error)
+static enum qkv_status show(struct sentence_pair *pair, struct output *output, struct qkv_error *error)
 {
     struct qkv_attention_report report;
     struct qkv_explanation explanation;
-    output->number = a->pair.number;
-    a->pair.pair.vocabulary = &a->pair.run.target;
+    output->number = pair->number;
+    pair->pair.vocabulary = &pair->run.target;
     if (is_of_layers) {
-        struct qkv_attention_collector *collector = sentence_pair_collector(&a->pair, false, false, error);
-        if (!collector || (lens ? qkv_lens(collector, &a->pair.pair, &explanation, error)
-                                : patch(a, collector, &explanation, error)))
+        struct qkv_attention_collector *collector = sentence_pair_collector(pair, false, false, error);
+        if (!collector || (lens ? qkv_lens(collector, &pair->pair, &explanation, error)
+                                : patch(pair, collector, &explanation, error)))
             return QKV_INVALID;
-        explanation.title = sentence_pair_title(&a->pair);
+        explanation.title = sentence_pair_title(pair);
         return output_explanations(output, &explanation, 1, error);
     }
-    enum qkv_status status = attribute(a, false, &report, error);
-    if (!status && pair_options.versus) status = add_untrained(a, &report, error);
+    enum qkv_status status = attribute(pair, false, &report, error);
+    if (!status && pair_options.versus) status = add_untrained(pair, &report, error);
     if (status) return status;
-    report.model = a->pair.run.config.name;
-    report.precision = narrow_precision(a->pair.run.model);
-    report.title = sentence_pair_title(&a->pair);
+    report.model = pair->run.config.name;
+    report.precision = narrow_precision(pair->run.model);
+    report.title = sentence_pair_title(pair);
     return output_maps(output, &report, error);
 }
 
 /* Reads the options of the attribution. */
-static int read_options(struct attributor *a, const struct output *output)
+static int read_options(const struct output *output)
 {
-    a->options.method =
-        (enum qkv_attribution_method)choice_index(method, method_name, QKV_ATTRIBUTION_ERASURE);
-    a->options.steps = steps;
+    options.method = (enum qkv_attribution_method)choice_index(method, method_name, QKV_ATTRIBUTION_ERASURE);
     is_of_layers = lens || patch_from;
-    const enum qkv_attribution_shape shape = qkv_attribution_method_info(a->options.method)->shape;
+    const enum qkv_attribution_shape shape = qkv_attribution_method_info(options.method)->shape;
     bool has_heads = shape == QKV_ATTRIBUTION_WEIGHTS, is_data = output->format->use == QKV_FORMAT_DATA;
     shares = !has_heads && !is_data;
     if (pair_options.without.count && shape == QKV_ATTRIBUTION_MIXED_WEIGHTS)
         return print_error("--without: %s follows where heads look, which silent ones do, too: choose "
                            "another method",
                            method);
-    if (steps && a->options.method != QKV_ATTRIBUTION_INTEGRATED)
+    if (options.steps && options.method != QKV_ATTRIBUTION_INTEGRATED)
         return print_error("--steps is for --method integrated");
     if ((layer || head) && !has_heads)
         return print_error("--layer and --head are for the methods attention and norms: "
@@ -160,33 +152,33 @@ static int read_options(struct attributor *a, const struct output *output)
     if (pair_options.versus && is_data)
         return print_error("--versus is for formats that people look at, but %s is for programs",
                            output->format->name);
-    if (read_layer_or_head("--layer", layer, ACCEPT_ALL | ACCEPT_MEAN, &a->options.layer)) return QKV_INVALID;
-    return read_layer_or_head("--head", head, ACCEPT_ALL | ACCEPT_MEAN | ACCEPT_BEST, &a->options.head);
+    if (read_layer_or_head("--layer", layer, ACCEPT_ALL | ACCEPT_MEAN, &options.layer)) return QKV_INVALID;
+    return read_layer_or_head("--head", head, ACCEPT_ALL | ACCEPT_MEAN | ACCEPT_BEST, &options.head);
 }
 
 static int run_attribute(int operands, char **operand)
 {
-    struct attributor a = {0};
+    struct sentence_pair pair = {0};
     struct output output;
     struct qkv_error error = {""};
-    if (output_read(&output, &output_options) || read_options(&a, &output) ||
+    if (output_read(&output, &output_options) || read_options(&output) ||
         links_options_check(&links_options, trust.path))
         return QKV_INVALID;
     if ((operands == 2) == !!trust.path)
         return print_error(trust.path ? "--compare reads sentence pairs from its file: leave out SENTENCE"
                                       : "SENTENCE is missing: qkv attribute RUN SENTENCE");
     output.quiet = pair_options.quiet;
-    enum qkv_status status = sentence_pair_open(&a.pair, operand[0], &pair_options, QKV_FLOAT32, &error);
-    if (!status && trust.path) status = compare_methods(&a.pair.run, &trust, &output, &error);
+    enum qkv_status status = sentence_pair_open(&pair, operand[0], &pair_options, QKV_FLOAT32, &error);
+    if (!status && trust.path) status = compare_methods(&pair.run, &trust, &output, &error);
     for (bool found = !trust.path; !status && found;) {
-        status = sentence_pair_next(&a.pair, operand[1], &found, &error);
-        if (!status && found) status = show(&a, &output, &error);
-        if (status && found && a.pair.number && strncmp(error.message, "<stdin>", 7) != 0) {
+        status = sentence_pair_next(&pair, operand[1], &found, &error);
+        if (!status && found) status = show(&pair, &output, &error);
+        if (status && found && pair.number && strncmp(error.message, "<stdin>", 7) != 0) {
             const struct qkv_error inner = error;
-            qkv_error_set(&error, "<stdin>:%lld: %s", (long long)a.pair.number, inner.message);
+            qkv_error_set(&error, "<stdin>:%lld: %s", (long long)pair.number, inner.message);
         }
     }
-    sentence_pair_close(&a.pair);
+    sentence_pair_close(&pair);
     return conclude(status, &error);
 }
 
@@ -230,7 +222,7 @@ const struct command command_attribute = {
          .choices = method_name},
         {"layer", 0, "L", OPTION_TEXT, &layer, "attention, norms: a layer from 1, all, or mean (default)"},
         {"head", 0, "H", OPTION_TEXT, &head, "attention, norms: a head from 1, all, best, or mean (default)"},
-        {"steps", 0, "N", OPTION_INTEGER, &steps,
+        {"steps", 0, "N", OPTION_INTEGER, &options.steps,
          "integrated: about how many points of the way from <unk> to begin with; where the error is large, "
          "up to 8 times as many follow (default: 50)",
          1, 10000},

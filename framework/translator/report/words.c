@@ -40,7 +40,6 @@ bool qkv_map_normalize(struct qkv_attention_map *map, struct qkv_arena *arena)
 enum qkv_status qkv_attention_normalize(const struct qkv_attention_report *report, struct qkv_arena *arena,
                                         struct qkv_attention_report *normalized, struct qkv_error *error)
 {
-    if (qkv_report_check(report, error)) return QKV_INVALID;
     struct qkv_attention_map *maps = qkv_arena_array(arena, report->map_count, sizeof *maps);
     bool complete = maps;
     for (int64_t i = 0; complete && i < report->map_count; i++) {

@@ -23,8 +23,7 @@ const char *qkv_attention_row_axis(const struct qkv_attention_report *report, en
                                    const char *query);
 
 /* Divides each row of each map by its sum; a row of zeros stays as it is. For maps of norms (attention_map.h), which
- * then are shares. `normalized`, which may be `report`, lives in the arena. Fails for invalid maps, and when memory is
- * out. */
+ * then are shares. `normalized`, which may be `report`, lives in the arena. Fails when memory is out. */
 enum qkv_status qkv_attention_normalize(const struct qkv_attention_report *report, struct qkv_arena *arena,
                                         struct qkv_attention_report *normalized, struct qkv_error *error);
 
