@@ -20,114 +20,90 @@ static const char *kind_or_all(const void *context, int64_t index)
 }
 
 /* Which maps to show: arguments of qkv_attention_select. */
-struct selection {
+static struct selection {
     unsigned kinds;
     int layer, head;
-};
+} wanted = {.layer = QKV_ATTENTION_EACH, .head = QKV_ATTENTION_EACH};
 
 /* Reads the selection from the options. By default, text shows the mean over the heads of each cross layer, pictures show
  * every head of every cross layer, and data formats hold all maps. */
-static int read_selection(struct selection *selection, const struct qkv_format *format)
+static int read_selection(const struct qkv_format *format)
 {
     bool all = false;
-    *selection = (struct selection){.layer = QKV_ATTENTION_EACH, .head = QKV_ATTENTION_EACH};
     for (int i = 0; i < kinds.count; i++) {
         enum qkv_attention_kind kind;
         if (qkv_attention_kind_find(kinds.value[i], &kind))
-            selection->kinds |= 1u << kind;
+            wanted.kinds |= 1u << kind;
         else
             all = true;
     }
-    if (all) selection->kinds = 0; /* those that the model has */
-    if (mean || format->use == QKV_FORMAT_TERMINAL) selection->head = QKV_ATTENTION_MEAN;
+    if (all) wanted.kinds = 0; /* those that the model has */
+    if (mean || format->use == QKV_FORMAT_TERMINAL) wanted.head = QKV_ATTENTION_MEAN;
     if (mean && head) return print_error("--mean is the same as --head mean: give one of them");
-    if (read_layer_or_head("--layer", layer, ACCEPT_ALL | ACCEPT_MEAN, &selection->layer)) return QKV_INVALID;
-    return read_layer_or_head("--head", head, ACCEPT_ALL | ACCEPT_MEAN | ACCEPT_BEST, &selection->head);
+    if (read_layer_or_head("--layer", layer, ACCEPT_ALL | ACCEPT_MEAN, &wanted.layer)) return QKV_INVALID;
+    return read_layer_or_head("--head", head, ACCEPT_ALL | ACCEPT_MEAN | ACCEPT_BEST, &wanted.head);
 }
 
-struct viewer {
-    struct selection selection;
-    struct sentence_pair pair;
-};
-
 /* Merges the tokens of words, with --words. */
-static enum qkv_status merge_words(struct viewer *v, struct qkv_attention_report *report,
+static enum qkv_status merge_words(struct sentence_pair *pair, struct qkv_attention_report *report,
                                    struct qkv_error *error)
 {
     if (!words) return QKV_OK;
-    return qkv_attention_merge_words(report, v->pair.words, &v->pair.arena, report, error);
+    return qkv_attention_merge_words(report, pair->words, &pair->arena, report, error);
 }
 
 /* Selects maps. With --measure norms, normalizes their rows to a sum of 1: after the selection, so that means are taken over
  * norms; but before the best of several heads is chosen, which must not depend on the size of norms. Tokens are merged after
  * their rows are normalized, so that each token of a word counts alike, as in qkv_aligner (aligner.h); the best head is
  * chosen by maps between words. */
-static enum qkv_status select_maps(struct viewer *v, const struct qkv_attention_report *report,
-                                   unsigned selected_kinds, int selected_layer, int selected_head,
-                                   struct qkv_attention_report *selected, struct qkv_error *error)
+static enum qkv_status select_maps(struct sentence_pair *pair, const struct qkv_attention_report *report,
+                                   struct selection of, struct qkv_attention_report *selected,
+                                   struct qkv_error *error)
 {
-    struct qkv_arena *arena = &v->pair.arena;
+    struct qkv_arena *arena = &pair->arena;
     struct qkv_attention_report shares = *report;
-    bool norms = measures_norms(measure), best = selected_head == QKV_ATTENTION_BEST;
+    bool norms = measures_norms(measure), best = of.head == QKV_ATTENTION_BEST;
     if (norms && best && qkv_attention_normalize(report, arena, &shares, error)) return QKV_INVALID;
-    if (best && merge_words(v, &shares, error)) return QKV_INVALID;
-    if (qkv_attention_select(&shares, selected_kinds, selected_layer, selected_head, arena, selected, error))
+    if (best && merge_words(pair, &shares, error)) return QKV_INVALID;
+    if (qkv_attention_select(&shares, of.kinds, of.layer, of.head, arena, selected, error))
         return QKV_INVALID;
     if (norms && qkv_attention_normalize(selected, arena, selected, error)) return QKV_INVALID;
-    return best ? QKV_OK : merge_words(v, selected, error);
+    return best ? QKV_OK : merge_words(pair, selected, error);
 }
 
-static enum qkv_status select_wanted(struct viewer *v, const struct qkv_attention_report *report,
-                                     struct qkv_attention_report *selected, struct qkv_error *error)
+/* Collects maps in the memory of the collector. `kinds_of` 0: all. */
+static enum qkv_status collect(struct sentence_pair *pair, bool untrained,
+                               const struct qkv_attention_pair *tokens, unsigned kinds_of,
+                               struct qkv_attention_report *report, struct qkv_error *error)
 {
-    const struct selection *wanted = &v->selection;
-    return select_maps(v, report, wanted->kinds, wanted->layer, wanted->head, selected, error);
+    struct qkv_attention_collector *collector =
+        sentence_pair_collector(pair, untrained, measures_norms(measure), error);
+    return collector ? qkv_attention_collect(collector, 1, tokens, kinds_of, report, error) : QKV_INVALID;
 }
 
 /* Reports a layer or head that the model does not have, before the sentence is translated. Tries the selection on the maps of
  * an empty sentence, which have the same layers and heads. */
-static enum qkv_status check_selection(struct viewer *v, struct qkv_error *error)
+static enum qkv_status check_selection(struct sentence_pair *pair, struct qkv_error *error)
 {
-    const struct qkv_attention_pair empty = {.before = v->pair.run.sides.runs_on ? &(const int32_t){QKV_END}
-                                                                                 : NULL};
+    const struct qkv_attention_pair empty = {.before =
+                                                 pair->run.sides.runs_on ? &(const int32_t){QKV_END} : NULL};
     struct qkv_attention_report report, selected;
-    struct qkv_attention_collector *collector =
-        sentence_pair_collector(&v->pair, false, measures_norms(measure), error);
-    enum qkv_status status =
-        collector ? qkv_attention_collect(collector, 1, &empty, v->selection.kinds, &report, error)
-                  : QKV_INVALID;
-    if (status) return status;
-    return select_wanted(v, &report, &selected, error);
-}
-
-/* Collects the maps of the sentence pair, in the memory of the collector. `selected_kinds` 0: all. */
-static enum qkv_status collect(struct viewer *v, bool untrained, unsigned selected_kinds,
-                               struct qkv_attention_report *report, struct qkv_error *error)
-{
-    struct qkv_attention_collector *collector =
-        sentence_pair_collector(&v->pair, untrained, measures_norms(measure), error);
-    enum qkv_status status =
-        collector ? qkv_attention_collect(collector, 1, &v->pair.pair, selected_kinds, report, error)
-                  : QKV_INVALID;
-    if (status) return status;
-    report->model = v->pair.run.config.name;
-    report->precision = narrow_precision(v->pair.run.model);
-    report->title = sentence_pair_title(&v->pair);
-    if (measures_norms(measure)) report->value_name = "share of norms";
-    return QKV_OK;
+    enum qkv_status status = collect(pair, false, &empty, wanted.kinds, &report, error);
+    return status ? status : select_maps(pair, &report, wanted, &selected, error);
 }
 
 /* Inserts the same maps of the untrained model before those of the trained one. */
-static enum qkv_status add_untrained(struct viewer *v, struct qkv_attention_report *learned,
+static enum qkv_status add_untrained(struct sentence_pair *pair, struct qkv_attention_report *learned,
                                      struct qkv_error *error)
 {
     struct qkv_attention_report all, one;
     int64_t count = learned->map_count;
-    struct qkv_attention_map *maps = required(qkv_arena_array(&v->pair.arena, 2 * count, sizeof *maps));
-    if (collect(v, true, 0, &all, error)) return QKV_INVALID;
+    struct qkv_attention_map *maps = required(qkv_arena_array(&pair->arena, 2 * count, sizeof *maps));
+    if (collect(pair, true, &pair->pair, 0, &all, error)) return QKV_INVALID;
     for (int64_t i = 0; i < count; i++) {
         const struct qkv_attention_map *map = &learned->maps[i];
-        if (select_maps(v, &all, 1u << map->kind, map->layer, map->head, &one, error)) return QKV_INVALID;
+        const struct selection same = {1u << map->kind, map->layer, map->head};
+        if (select_maps(pair, &all, same, &one, error)) return QKV_INVALID;
         maps[i] = one.maps[0];
         maps[i].label_prefix = "random";
         maps[count + i] = *map;
@@ -138,40 +114,41 @@ static enum qkv_status add_untrained(struct viewer *v, struct qkv_attention_repo
     return QKV_OK;
 }
 
-static enum qkv_status show(struct viewer *v, struct output *output, struct qkv_error *error)
+static enum qkv_status show(struct sentence_pair *pair, struct output *output, struct qkv_error *error)
 {
-    output->number = v->pair.number;
+    output->number = pair->number;
     struct qkv_attention_report report, selected;
-    enum qkv_status status = collect(v, false, v->selection.kinds, &report, error);
+    enum qkv_status status = collect(pair, false, &pair->pair, wanted.kinds, &report, error);
     if (status) return status;
-    if (select_wanted(v, &report, &selected, error) ||
-        (pair_options.versus && add_untrained(v, &selected, error)))
+    report.model = pair->run.config.name;
+    report.precision = narrow_precision(pair->run.model);
+    report.title = sentence_pair_title(pair);
+    if (measures_norms(measure)) report.value_name = "share of norms";
+    if (select_maps(pair, &report, wanted, &selected, error) ||
+        (pair_options.versus && add_untrained(pair, &selected, error)))
         return QKV_INVALID;
     return output_maps(output, &selected, error);
 }
 
 /* Selects by default what people look at: cross attention, or without it the kinds that the model has. */
-static enum qkv_status select_kinds(struct viewer *v, const struct qkv_format *format,
+static enum qkv_status select_kinds(const struct qkv_run *run, const struct qkv_format *format,
                                     struct qkv_error *error)
 {
-    const unsigned cross = 1u << QKV_ATTENTION_CROSS;
-    const struct qkv_sides *sides = &v->pair.run.sides;
-    struct selection *selection = &v->selection;
-    if (!sides->has_encoder && selection->kinds & ~sides->attention)
+    const unsigned cross = 1u << QKV_ATTENTION_CROSS, attention = run->sides.attention;
+    if (!run->sides.has_encoder && wanted.kinds & ~attention)
         return qkv_error_set(error, "%s: has no encoder, only decoder attention: leave out --kind",
-                             v->pair.run.path);
+                             run->path);
     if (!kinds.count && format->use != QKV_FORMAT_DATA)
-        selection->kinds = sides->attention && !(sides->attention & cross) ? sides->attention : cross;
+        wanted.kinds = attention && !(attention & cross) ? attention : cross;
     return QKV_OK;
 }
 
 static int run_attention(int operands, char **operand)
 {
-    struct viewer v = {0};
+    struct sentence_pair pair = {0};
     struct output output;
     (void)operands;
-    if (output_read(&output, &output_options) || read_selection(&v.selection, output.format))
-        return QKV_INVALID;
+    if (output_read(&output, &output_options) || read_selection(output.format)) return QKV_INVALID;
     if (pair_options.versus && output.format->use == QKV_FORMAT_DATA)
         return print_error(
             "--versus is for formats that people look at, but %s is for programs; `qkv explain` "
@@ -179,14 +156,14 @@ static int run_attention(int operands, char **operand)
             output.format->name);
     output.quiet = pair_options.quiet;
     struct qkv_error error = {""};
-    enum qkv_status status = sentence_pair_open(&v.pair, operand[0], &pair_options, QKV_FLOAT32, &error);
-    if (!status) status = select_kinds(&v, output.format, &error);
-    if (!status) status = check_selection(&v, &error);
+    enum qkv_status status = sentence_pair_open(&pair, operand[0], &pair_options, QKV_FLOAT32, &error);
+    if (!status) status = select_kinds(&pair.run, output.format, &error);
+    if (!status) status = check_selection(&pair, &error);
     for (bool found = true; !status && found;) {
-        status = sentence_pair_next(&v.pair, operand[1], &found, &error);
-        if (!status && found) status = show(&v, &output, &error);
+        status = sentence_pair_next(&pair, operand[1], &found, &error);
+        if (!status && found) status = show(&pair, &output, &error);
     }
-    sentence_pair_close(&v.pair);
+    sentence_pair_close(&pair);
     return conclude(status, &error);
 }
 
