@@ -202,6 +202,13 @@ Test(language_model, init_recognises_a_text)
     cr_assert_eq(run("qkv init long.txt --updates 3 -o sub/lm.yaml").exit_code, 2);
     cr_assert_eq(run("qkv init text.txt --updates 3").exit_code, 2, "too short");
     cr_assert_eq(run("qkv init long.txt --updates 3 --dev 4").exit_code, 2, "pairs are wanted");
+    run_ok("for i in $(seq 300); do echo \"the cat $i sleeps on the mat,le chat $i dort ici\"; done "
+           ">commas.csv");
+    cr_assert(shows(run_ok("qkv init commas.csv --updates 3"),
+                    "300 pairs in columns 1 and 2 of 2 (CSV with commas)"));
+    run_ok("for i in $(seq 300); do echo a cat, a dog, $(seq -s , $((i %% 9))) and the rest of a line; done "
+           ">prose.txt");
+    cr_assert(shows(run_ok("qkv init prose.txt --updates 3"), "running text, 300 lines"));
 }
 
 /* ---- attention ---- */

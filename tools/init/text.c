@@ -21,6 +21,16 @@ struct separator {
     int64_t lines;
 };
 
+/* Whether the lines of a file, nearly all of which have a comma, are a table. */
+static bool is_csv(const char *path)
+{
+    struct qkv_pairs pairs;
+    struct qkv_error ignored;
+    if (qkv_pairs_read(&pairs, (struct qkv_pairs_request){.path = path}, &ignored)) return false;
+    qkv_pairs_release(&pairs);
+    return true;
+}
+
 bool init_text_read(struct init_text *text, const char *path)
 {
     struct separator separators[] = {{"\t", 0.05}, {"|||", 0.5}, {";", 0.9}, {"\",\"", 0.5}, {"{\"", 0.5}};
@@ -29,18 +39,20 @@ bool init_text_read(struct init_text *text, const char *path)
     struct qkv_error ignored; /* reading it as pairs reports the same */
     *text = (struct init_text){0};
     if (qkv_ends_in(path, ".yaml") || qkv_lines_open(&lines, path, &ignored)) return false;
+    int64_t commas = 0; /* lines with one */
     bool found, is_text;
     while ((is_text = !qkv_lines_next(&lines, &found, &ignored)) && found) {
         text->characters++;
         for (size_t i = 0; i < lines.size; i++) text->characters += (lines.line[i] & 0xC0) != 0x80;
         text->lines += lines.size > 0;
+        commas += strchr(lines.line, ',') != NULL;
         for (int s = 0; s < SEPARATORS; s++)
             separators[s].lines += strstr(lines.line, separators[s].text) != NULL;
     }
     qkv_lines_close(&lines);
     for (int s = 0; s < SEPARATORS; s++)
         if ((double)separators[s].lines > separators[s].share * (double)text->lines) is_text = false;
-    return is_text && text->characters >= LEAST;
+    return is_text && text->characters >= LEAST && (commas * 10 < text->lines * 9 || !is_csv(path));
 }
 
 /* ---- the config ---- */
