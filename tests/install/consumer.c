@@ -217,21 +217,19 @@ Test(subproject, respects_the_release_flags_of_the_user)
 /* Installed and uninstalled: no file is left but those of others. */
 Test(uninstall, removes_what_was_installed)
 {
-    const char *folder = installed("uninstall");
-    const char *files[] = {
+    enter(installed("uninstall"));
+    static const char *const files[] = {
         "share/qkv/configs/toy_en_es.yaml",     "share/qkv/configs/seeds/simple_attention.yaml",
         "share/qkv/datasets/en_es/lexicon.txt", "share/doc/qkv/LICENSE",
         "share/doc/qkv/docs/library.md",        "share/doc/qkv/examples/own_network.c"};
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        run_ok("test -s '%s/prefix/%s'", folder, files[i]);
-    write_text(folder, "prefix/include/other.h", "/* of another package */\n");
-    run_ok("find '%s/prefix' -name other.h -o ! -type d -print >'%s/manifest.txt'", folder, folder);
-    run_ok("'%s' -D MANIFEST='%s/manifest.txt' -P '%s/tools/package/uninstall.cmake'", QKV_CMAKE, folder,
-           QKV_SOURCE_DIR);
-    cr_expect_str_eq(run_ok("cd '%s/prefix' && find . ! -type d; find . -name qkv", folder),
-                     "./include/other.h\n");
-    struct outcome outcome = run("'%s' -D MANIFEST='%s/nothing.txt' -P '%s/tools/package/uninstall.cmake'",
-                                 QKV_CMAKE, folder, QKV_SOURCE_DIR);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) run_ok("test -s prefix/%s", files[i]);
+    write_text(".", "prefix/include/other.h", "/* of another package */\n");
+    run_ok("find $PWD/prefix -name other.h -o ! -type d -print >manifest.txt");
+#define UNINSTALL(manifest)                                                                                  \
+    "'" QKV_CMAKE "' -D MANIFEST=$PWD/" manifest " -P '" QKV_SOURCE_DIR "/tools/package/uninstall.cmake'"
+    run_ok(UNINSTALL("manifest.txt"));
+    cr_expect_str_eq(run_ok("cd prefix && find . ! -type d; find . -name qkv"), "./include/other.h\n");
+    struct outcome outcome = run(UNINSTALL("nothing.txt"));
     cr_expect_neq(outcome.exit_code, 0);
     cr_expect(shows(outcome.error, "nothing to uninstall"));
 }

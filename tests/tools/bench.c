@@ -154,11 +154,10 @@ static double tokens_of(const cJSON *batch, const char *side)
  * in each step. */
 Test(bench, a_text_and_its_batches)
 {
-    const char *folder = scratch("tools_bench_text");
-    const char *command =
-        format("toy --text '%s/datasets/en_es/dev.tsv' -m train -t 2 --steps 4 --batches", QKV_SOURCE_DIR);
-    const cJSON *train = result_of(bench(format("%s '%s/a.jsonl'", command, folder)), "train");
-    const char *text = read_file(format("%s/a.jsonl", folder), NULL), *before = NULL;
+#define BATCHES "toy --text '" QKV_SOURCE_DIR "/datasets/en_es/dev.tsv' -m train -t 2 --steps 4 --batches "
+    enter(scratch("tools_bench_text"));
+    const cJSON *train = result_of(bench(BATCHES "a.jsonl"), "train");
+    const char *text = read_file("a.jsonl", NULL), *before = NULL;
     double tokens = 0;
     int lines = 0;
     for (const char *line = text; *line; line = strchr(line, '\n') + 1, lines++) {
@@ -172,8 +171,8 @@ Test(bench, a_text_and_its_batches)
     cr_expect_float_eq(json_number(train, "tokens_per_step") * 7, tokens, 1e-6);
     cr_expect_lt(json_number(train, "tokens_per_step"), 640, "random batches of toy have 640");
     expect_no_malloc(train);
-    bench(format("%s '%s/b.jsonl'", command, folder));
-    cr_expect_str_eq(read_file(format("%s/b.jsonl", folder), NULL), text);
+    bench(BATCHES "b.jsonl");
+    cr_expect_str_eq(read_file("b.jsonl", NULL), text);
 }
 
 /* A config is measured on its training text. */

@@ -105,63 +105,55 @@ Test(bench_scripts, fastest_setting)
 /* Trains its rows on any text in the place of Multi30k, and goes on where it stopped. */
 Test(bench_scripts, rows_of_multi30k)
 {
-    const char *folder = scratch("rows");
-    const char *script = "'" QKV_SOURCE_DIR "/tools/bench/multi30k_rows.sh'";
-    struct outcome absent = run("cd '%s' && QKV='%s' %s .", folder, QKV_BINARY, script);
-    cr_expect_eq(absent.exit_code, 0);
+    static const char script[] =
+        "export QKV='" QKV_BINARY "'; rows() { UPDATES=2 PAIRS=20 OUT=out THREADS=1 '" QKV_SOURCE_DIR
+        "/tools/bench/multi30k_rows.sh' \"$@\"; };";
+    enter(scratch("rows"));
     cr_expect_str_eq(
-        absent.output,
+        run_ok("%s rows .", script),
         "skipped: ./train.lc.norm.tok.en is absent; configs/multi30k_en_de.yaml says how to get it\n");
-    cr_expect_eq(run("%s", script).exit_code, 2);
-    run_ok("cd '%s' && mkdir text && for part in train val; do for side in 1:en 2:de; do "
-           "head -n 24 '" QKV_SOURCE_DIR "/datasets/en_es/dev.tsv' | cut -f${side%%:*} "
-           ">text/$part.lc.norm.tok.${side#*:}; done; done",
-           folder);
-    const char *command = format("cd '%s' && QKV='%s' ROWS='words simcut_of_words' UPDATES=2 PAIRS=20 "
-                                 "SEEDS=%%d OUT=out THREADS=1 %s text 2>&1",
-                                 folder, QKV_BINARY, script);
-    cr_expect_neq(run(command, 1).exit_code, 0, "there is no such row");
-    command =
-        format("cd '%s' && QKV='%s' ROWS=words UPDATES=2 PAIRS=20 SEEDS=%%d OUT=out THREADS=1 %s text 2>&1",
-               folder, QKV_BINARY, script);
-    run_ok(command, 1);
-    const char *table = run_ok(command, 2);
-    cr_expect(shows(table, "runs (mean of 2 seeds)"));
-    cr_expect_eq(atoi(run_ok("wc -l <'%s/out/rows/train.en'", folder)), 20);
+    cr_expect_eq(run("%s rows", script).exit_code, 2);
+    run_ok("mkdir text && for part in train val; do for side in 1:en 2:de; do head -n 24 '" QKV_SOURCE_DIR
+           "/datasets/en_es/dev.tsv' | cut -f${side%%:*} >text/$part.lc.norm.tok.${side#*:}; done; done");
+    cr_expect_neq(run("%s ROWS='words simcut_of_words' SEEDS=1 rows text", script).exit_code, 0,
+                  "there is no such row");
+    run_ok("%s ROWS=words SEEDS=1 rows text", script);
+    cr_expect(shows(run_ok("%s ROWS=words SEEDS=2 rows text 2>&1", script), "runs (mean of 2 seeds)"));
+    cr_expect_eq(atoi(run_ok("wc -l <out/rows/train.en")), 20);
 }
 
 #define BUILDS "'" QKV_SOURCE_DIR "/tools/bench/compare_builds.sh' "
 
 /* Writes a program that prints the table of a qkv-bench whose greedy search takes `ms`, and 20 ms of processor time. */
-static void write_false_bench(const char *folder, const char *name, const char *ms)
+static void write_false_bench(const char *name, const char *ms)
 {
     const char *text = format("#!/bin/sh\n"
-                              "echo %s $* >>'%s/calls'\n"
+                              "echo %s $* >>calls\n"
                               "echo 'workload             what       threads  steps        ms      10 %%'\n"
                               "echo 'toy                  greedy 64        1      9 %9s     1.000     "
                               "99.00     20.00   64000        -'\n",
-                              name, folder, ms);
-    cr_assert_eq(chmod(write_text(folder, name, text), 0700), 0);
+                              name, ms);
+    cr_assert_eq(chmod(write_text(".", name, text), 0700), 0);
 }
 
 /* Which build is slower, by which clock, and in which order both run. */
 Test(compare_builds, ratios)
 {
-    const char *folder = scratch("tools_bench_builds");
-    write_false_bench(folder, "old", "10.00");
-    write_false_bench(folder, "new", "12.00");
-    struct outcome outcome = run("cd '%s' && PAIRS=3 OPTIONS='toy -t 1' " BUILDS "./old ./new", folder);
+    enter(scratch("tools_bench_builds"));
+    write_false_bench("old", "10.00");
+    write_false_bench("new", "12.00");
+    struct outcome outcome = run("PAIRS=3 OPTIONS='toy -t 1' " BUILDS "./old ./new");
     cr_expect_eq(outcome.exit_code, 1, "%s", outcome.error);
     cr_expect_str_eq(outcome.output, "new / old                median ratio (range)\n"
                                      "toy greedy 64            1.200 (1.200 to 1.200, 3 pairs)  slower than "
                                      "the limit\n");
     static const char order[] =
         "old toy -t 1\nnew toy -t 1\nnew toy -t 1\nold toy -t 1\nold toy -t 1\nnew toy -t 1\n";
-    cr_expect_str_eq(read_file(format("%s/calls", folder), NULL), order);
-    cr_expect(shows(run_ok("cd '%s' && PAIRS=2 CLOCK=cpu " BUILDS "./old ./new", folder),
+    cr_expect_str_eq(read_file("calls", NULL), order);
+    cr_expect(shows(run_ok("PAIRS=2 CLOCK=cpu " BUILDS "./old ./new"),
                     "\ntoy greedy 64            1.000 (1.000 to 1.000, 2 pairs)\n"));
-    cr_expect_eq(run(BUILDS "'%s/old'", folder).exit_code, 2, "two programs are needed");
-    cr_expect_eq(run(BUILDS "'%s/old' /nowhere", folder).exit_code, 2);
+    cr_expect_eq(run(BUILDS "./old").exit_code, 2, "two programs are needed");
+    cr_expect_eq(run(BUILDS "./old /nowhere").exit_code, 2);
 }
 
 /* The table of qkv-bench has the columns that the script reads. */
