@@ -512,6 +512,7 @@ static int run_compare(int operands, char **operand)
             return print_error("%s: a comparison is written as .md, .tsv, .json, .txt, .svg or .png",
                                outputs.value[i]);
     struct qkv_error error = {""};
+    comparison = (struct comparison){0};
     enum qkv_status status = compare(&comparison, operands, operand, &outputs, &error);
     for (int i = 0; i < comparison.files; i++) cJSON_Delete(comparison.file[i]);
     run_set_release(&comparison.set);
