@@ -221,15 +221,6 @@ static enum qkv_status score_texts(struct evaluation *e, struct qkv_error *error
     return status;
 }
 
-/* Sets the text to the operand or, where there is none, to data.test of the run. */
-static enum qkv_status choose_text(struct evaluation *e, const char *operand, struct qkv_error *error)
-{
-    e->test = operand ? operand : e->run.config.data.test;
-    if (*e->test) return QKV_OK;
-    return qkv_error_set(error, "%s/" QKV_RUN_CONFIG ": data.test is empty: set it, or name a text after %s",
-                         e->run.path, e->run.path);
-}
-
 /* Refuses sentences that are longer than the positions of a model. */
 static enum qkv_status fits_all(const struct evaluation *e, struct qkv_error *error)
 {
@@ -403,7 +394,11 @@ static enum qkv_status open_evaluation(struct evaluation *e, const char *run, co
         status = qkv_error_set(error, "TSV is standard input, which only one of several processes can read: "
                                       "name a file");
     if (!status) status = silence_heads(e->run.model, &search_options.without, error);
-    if (!status) status = choose_text(e, text, error);
+    e->test = text ? text : e->run.config.data.test;
+    if (!status && !*e->test)
+        status =
+            qkv_error_set(error, "%s/" QKV_RUN_CONFIG ": data.test is empty: set it, or name a text after %s",
+                          e->run.path, e->run.path);
     if (!status) status = set_precision(e->run.model, search_options.precision, error);
     if (!status)
         status = ensemble_open(&e->ensemble, &e->run, &search_options.with, search_options.precision, error);

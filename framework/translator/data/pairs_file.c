@@ -34,15 +34,6 @@ static const char *packed_form(const char *path)
     return NULL;
 }
 
-static enum qkv_status read_table_file(struct qkv_pairs *pairs, const struct qkv_pairs_request *request,
-                                       struct qkv_error *error)
-{
-    if (qkv_is_prepared(request->path)) return qkv_prepared_refuse(request->path, error);
-    const char *packed = packed_form(request->path);
-    if (packed) return qkv_error_set(error, "%s: %s", request->path, packed);
-    return qkv_pairs_read_table(pairs, request, error);
-}
-
 /* ---- the two files that a prefix stands for ---- */
 
 /* Returns the length of the language in a file name <prefix>.<language> or <prefix>.<language>.gz; 0: the name has another
@@ -314,14 +305,14 @@ static bool is_table(const char *path)
 enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request request,
                                struct qkv_error *error)
 {
+    const bool is_one_file = !request.target && is_table(request.path);
+    const char *packed = is_one_file ? packed_form(request.path) : NULL;
     *pairs = (struct qkv_pairs){0};
-    enum qkv_status status;
-    if (!request.target && is_table(request.path)) {
-        status = read_table_file(pairs, &request, error);
-    } else {
-        status = find_files(&request, pairs->path, error);
-        if (!status) status = read_two_files(pairs, error);
-    }
+    if (is_one_file && qkv_is_prepared(request.path)) return qkv_prepared_refuse(request.path, error);
+    if (packed) return qkv_error_set(error, "%s: %s", request.path, packed);
+    enum qkv_status status =
+        is_one_file ? qkv_pairs_read_table(pairs, &request, error) : find_files(&request, pairs->path, error);
+    if (!status && !is_one_file) status = read_two_files(pairs, error);
     if (!status && !pairs->count)
         status = qkv_error_set(error, "%s: has %lld lines, but no pair of sentences", pairs->path[0],
                                (long long)pairs->read);
