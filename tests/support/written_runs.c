@@ -1,11 +1,11 @@
 #include "written_runs.h"
 
-void written_run(const char *folder, const char *name, int seed, const char *settings, const char *metrics)
+void written_run(const char *name, int seed, const char *settings, const char *metrics)
 {
-    run_ok("cd '%s' && mkdir %s && qkv config c.yaml --full -s name=%s -s training.random_seed=%d %s | "
+    run_ok("mkdir %s && qkv config c.yaml --full -s name=%s -s training.random_seed=%d %s | "
            "sed 's,: \\(train\\|dev\\).tsv,: ../\\1.tsv,' >%s/config.yaml",
-           folder, name, name, seed, settings, name);
-    write_text(folder, format("%s/metrics.jsonl", name), metrics);
+           name, name, seed, settings, name);
+    write_text(".", format("%s/metrics.jsonl", name), metrics);
 }
 
 char *written_train_line(int update, double loss)

@@ -14,16 +14,16 @@ void scale_head(struct qkv_model *model, struct qkv_head head, double factor)
                           factor * qkv_parameter_get(&model->parameters, output->weight, i));
 }
 
-void save_zeroed(const char *folder, const char *heads)
+void save_zeroed(const char *heads)
 {
     struct qkv_run run RELEASED(qkv_run_release);
-    expect_done(qkv_run_open(&run, format("%s/run", folder), "best", QKV_FLOAT32, &error));
+    expect_done(qkv_run_open(&run, "run", "best", QKV_FLOAT32, &error));
     char *names = format("%s", heads);
     for (const char *name = strtok(names, ","); name; name = strtok(NULL, ",")) {
         struct qkv_head head;
         expect_done(qkv_head_find(run.model, name, &head, &error));
         scale_head(run.model, head, 0);
     }
-    expect_done(qkv_checkpoint_save(format("%s/run/zeroed.safetensors", folder), &run.model->parameters, NULL,
-                                    &run.state, &error));
+    expect_done(
+        qkv_checkpoint_save("run/zeroed.safetensors", &run.model->parameters, NULL, &run.state, &error));
 }

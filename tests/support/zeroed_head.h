@@ -7,6 +7,6 @@
  * vector. A head mask of this value would do the same (Michel et al. 2019). */
 void scale_head(struct qkv_model *model, struct qkv_head head, double factor);
 
-/* Writes <folder>/run/zeroed.safetensors: the best checkpoint of <folder>/run with the rows of the named heads, which
+/* Writes run/zeroed.safetensors: the best checkpoint of run with the rows of the named heads, which
  * have commas between them, set to 0. */
-void save_zeroed(const char *folder, const char *heads);
+void save_zeroed(const char *heads);

@@ -5,10 +5,10 @@
 #include "written_runs.h"
 
 /* An evaluation as `qkv evaluate --json` writes it, shortened to what is compared. */
-static void write_evaluation(const char *folder, const char *name, const char *run_name, const char *test,
-                             double accuracy, const char *more)
+static void write_evaluation(const char *name, const char *run_name, const char *test, double accuracy,
+                             const char *more)
 {
-    write_text(folder, name,
+    write_text(".", name,
                format("{\"run\": \"%s\", \"parameters\": 1234567, \"training_tokens_per_second\": 4321.4, "
                       "\"training_max_length\": 25, \"test\": \"%s\", \"sentences\": 200, "
                       "\"token_accuracy\": 0.9, \"sequence_accuracy\": %g, \"bleu\": 87.654%s}\n",
@@ -19,17 +19,16 @@ static void write_evaluation(const char *folder, const char *name, const char *r
     "{\"from\": " #from ", \"to\": " #to ", \"sentences\": " #sentences                                      \
     ", \"sequence_accuracy\": " #accuracy "}"
 
-static const char *evaluations(const char *name)
+static void enter_evaluations(const char *name)
 {
-    const char *folder = scratch(name);
-    write_evaluation(folder, "a1.json", "cho", "x/short/test.tsv", 0.5,
+    enter(scratch(name));
+    write_evaluation("a1.json", "cho", "x/short/test.tsv", 0.5,
                      ", \"by_length\": [" CLASS(1, 5, 100, 0.9) ", " CLASS(6, 10, 100, 0.1) "]");
-    write_evaluation(folder, "a2.json", "cho", "x/long/test.tsv", 0.0125,
+    write_evaluation("a2.json", "cho", "x/long/test.tsv", 0.0125,
                      ", \"by_length\": [" CLASS(6, 10, 300, 0.5) ", " CLASS(11, 15, 100, 0) "]");
-    write_evaluation(folder, "b1.json", "bahdanau", "x/short/test.tsv", 0.985,
+    write_evaluation("b1.json", "bahdanau", "x/short/test.tsv", 0.985,
                      ", \"alignment\": {\"best\": {\"target\": {\"aer\": 0.2}, \"union\": {\"aer\": "
                      "0.12345}}}, \"by_length\": [" CLASS(1, 5, 9, 1) "]");
-    return folder;
 }
 
 /* The text between tab `n` and the next tab or end of the line; n = 0: from the start. */
@@ -55,7 +54,7 @@ static const char *cell(const char *table, const char *model, const char *column
 
 Test(compare, writes_tables_and_charts)
 {
-    enter(evaluations("files"));
+    enter_evaluations("files");
     const char *text =
         run_ok("qkv compare a1.json b1.json a2.json -o t.md -o t.tsv -o t.json -o t.svg -o t.png -o t.txt");
     cr_expect_str_eq(text,
@@ -105,8 +104,8 @@ Test(compare, shows_any_name_in_every_format)
         {"\xF0\x9F\x98", "\uFFFD\uFFFD\uFFFD", "\uFFFD\uFFFD\uFFFD"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *folder = enter(scratch(format("names_%zu", i)));
-        write_evaluation(folder, "a.json", names[i].json, "x\\u001b/t|t.tsv", 0.5,
+        enter(scratch(format("names_%zu", i)));
+        write_evaluation("a.json", names[i].json, "x\\u001b/t|t.tsv", 0.5,
                          ", \"by_length\": [" CLASS(1, 5, 100, 0.9) "]");
         struct outcome outcome = run("qkv compare a.json -o t.md -o t.tsv -o t.json -o t.svg -o t.png");
         cr_assert_eq(outcome.exit_code, 0, "%s", outcome.error);
@@ -129,13 +128,13 @@ Test(compare, shows_any_name_in_every_format)
 
 Test(compare, refuses_files_that_are_no_evaluations)
 {
-    const char *folder = enter(evaluations("refused"));
-    write_evaluation(folder, "again.json", "cho", "x/short/test.tsv", 0.5, "");
-    write_evaluation(folder, "plain.json", "cho", "x/short/test.tsv", 0.5, "");
-    write_evaluation(folder, "broken.json", "cho", "y", 0.5, ", \"by_length\": [{\"from\": 1}]");
-    write_text(folder, "other.json", "{\"run\": \"cho\"}");
+    enter_evaluations("refused");
+    write_evaluation("again.json", "cho", "x/short/test.tsv", 0.5, "");
+    write_evaluation("plain.json", "cho", "x/short/test.tsv", 0.5, "");
+    write_evaluation("broken.json", "cho", "y", 0.5, ", \"by_length\": [{\"from\": 1}]");
+    write_text(".", "other.json", "{\"run\": \"cho\"}");
     run_ok("sed 's/87.654/null/' plain.json >null.json"); /* JSON has no NaN */
-    write_text(folder, "empty.json", "");
+    write_text(".", "empty.json", "");
 #define NONE ": is not an evaluation; make one with `qkv evaluate --json`"
     static const char *const cases[][2] = {
         {"", "qkv: RUN is missing (usage: qkv compare RUN... [options])"},
@@ -154,7 +153,7 @@ Test(compare, refuses_files_that_are_no_evaluations)
         {"a1.json -o none/x.md", "qkv: none/x.md: cannot be written: there is no folder none"},
     };
     EXPECT_REFUSALS("qkv compare ", cases);
-    cr_expect_eq(run("ls '%s' | grep -q x", folder).exit_code, 1);
+    cr_expect_eq(run("ls | grep -q x").exit_code, 1);
 }
 
 /* Checkpoints, beam sizes and ensembles of a run are rows of their own; only the same ones of two seeds have a mean. */
@@ -192,9 +191,9 @@ Test(compare, shows_run_folders_at_their_best_validation_and_seeds_as_one_row)
 {
     enter(tiny_task("folders"));
     char *worse = written_validation_line(20, 3, 50);
-    written_run(".", "small-1", 1, "", format("%s%s", written_validation_line(10, 2, 10), worse));
-    written_run(".", "small-2", 2, "", format("%s%s", written_validation_line(10, 2, 20), worse));
-    written_run(".", "wide", 2, "-s training.learning_rate=0.5 -s model.encoder.num_heads=4",
+    written_run("small-1", 1, "", format("%s%s", written_validation_line(10, 2, 10), worse));
+    written_run("small-2", 2, "", format("%s%s", written_validation_line(10, 2, 20), worse));
+    written_run("wide", 2, "-s training.learning_rate=0.5 -s model.encoder.num_heads=4",
                 written_validation_line(10, 1, 40));
     cr_expect_str_eq(
         run_ok("qkv compare small-1 small-2 wide -o t.md -o t.tsv"),
@@ -228,16 +227,16 @@ Test(compare, takes_the_score_and_the_name_of_each_run)
     const char *best = written_validation_line(10, 2, 10);
     const char *average = "{\"kind\":\"average\",\"update\":20,\"checkpoints\":2,\"loss\":1.5,\"token_"
                           "accuracy\":0.5,\"bleu\":30}\n";
-    written_run(".", "a", 1, "-s testing.average=2", format("%s%s", best, average));
-    written_run(".", "b", 1, "", format("%s%s", best, average));
-    written_run(".", "c", 1, "-s testing.average=2 -s training.batch_size=3", best); /* has none yet */
-    written_run(".", "d", 1, "", format("{\"kind\":\"validation\",\"update\":5,\"bleu\":90}\n%s", best));
+    written_run("a", 1, "-s testing.average=2", format("%s%s", best, average));
+    written_run("b", 1, "", format("%s%s", best, average));
+    written_run("c", 1, "-s testing.average=2 -s training.batch_size=3", best); /* has none yet */
+    written_run("d", 1, "", format("{\"kind\":\"validation\",\"update\":5,\"bleu\":90}\n%s", best));
     run_ok("qkv compare a b c d -o t.tsv");
     static const char *const scores[][2] = {{"a", "30.00"}, {"b", "10.00"}, {"c", "10.00"}, {"d", "10.00"}};
     for (int i = 0; i < 4; i++)
         cr_expect_str_eq(cell(read_file("t.tsv", NULL), scores[i][0], "dev: BLEU"), scores[i][1]);
     cr_expect_str_eq(cell(read_file("t.tsv", NULL), "a", "dev: loss"), "1.5000");
-    for (int seed = 1; seed <= 2; seed++) written_run(".", format("%d", seed), seed, "", best);
+    for (int seed = 1; seed <= 2; seed++) written_run(format("%d", seed), seed, "", best);
     cr_expect(shows(
         run_ok("mkdir wide && mv 1 wide/seed=1 && mv 2 wide/seed=2 && qkv compare wide/seed=1 wide/seed=2"),
         "\nwide (mean of 2 seeds) "));
@@ -245,10 +244,10 @@ Test(compare, takes_the_score_and_the_name_of_each_run)
 
 Test(compare, evaluations_of_seeds_are_one_row_while_their_runs_are_there)
 {
-    const char *folder = enter(tiny_task("seeds"));
+    enter(tiny_task("seeds"));
     for (int seed = 1; seed <= 2; seed++) {
-        written_run(folder, format("s%d", seed), seed, "", written_validation_line(10, 2, 10 * seed));
-        write_evaluation(folder, format("s%d.json", seed), format("s%d", seed), "x/test.tsv", 0.25 * seed,
+        written_run(format("s%d", seed), seed, "", written_validation_line(10, 2, 10 * seed));
+        write_evaluation(format("s%d.json", seed), format("s%d", seed), "x/test.tsv", 0.25 * seed,
                          format(", \"checkpoint\": \"s%d/best.safetensors\"", seed));
     }
     const char *text = run_ok("qkv compare s1.json s2.json s2 -o t.tsv");
@@ -261,12 +260,12 @@ Test(compare, evaluations_of_seeds_are_one_row_while_their_runs_are_there)
 
 Test(compare, warns_of_scores_that_do_not_compare)
 {
-    const char *folder = enter(scratch("signatures"));
+    enter(scratch("signatures"));
     const char *signature = ", \"bleu_signature\": \"nrefs:1|case:mixed|tok:%s|version:%d\"";
-    write_evaluation(folder, "a.json", "a", "test.tsv", 0.5, format(signature, "13a", 1));
-    write_evaluation(folder, "b.json", "b", "test.tsv", 0.5, format(signature, "13a", 2));
-    write_evaluation(folder, "c.json", "c", "test.tsv", 0.5, format(signature, "char", 2));
-    write_evaluation(folder, "d.json", "d", "other.tsv", 0.5, format(signature, "char", 2));
+    write_evaluation("a.json", "a", "test.tsv", 0.5, format(signature, "13a", 1));
+    write_evaluation("b.json", "b", "test.tsv", 0.5, format(signature, "13a", 2));
+    write_evaluation("c.json", "c", "test.tsv", 0.5, format(signature, "char", 2));
+    write_evaluation("d.json", "d", "other.tsv", 0.5, format(signature, "char", 2));
     cr_expect_str_empty(run("qkv compare a.json b.json d.json").error);
     struct outcome outcome = run("qkv compare a.json b.json c.json");
     cr_expect_eq(outcome.exit_code, 0);

@@ -143,13 +143,13 @@ Test(heads, that_are_silent_are_not_seen)
     static const char *const keys[] = {"loss", "token_accuracy", "bleu"};
     run_ok("cut -f1 dev.tsv >in.txt");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        save_zeroed(".", names[i]);
+        save_zeroed(names[i]);
         expect_zeroed(names[i], "translate run in.txt -q --scores");
         expect_zeroed(names[i], "translate run in.txt -q --scores --beam 3 --n-best 3");
         if (i) /* the only layer of cross attention changes no map */
             expect_zeroed(names[i], "attention run 'a b c' -t 'C C B' -q -f csv");
     }
-    save_zeroed(".", "cross.1.1,cross.1.2");
+    save_zeroed("cross.1.1,cross.1.2");
     const cJSON *silent = json_by("qkv evaluate run dev.tsv --json --without cross.1.2 --without cross.1.1"),
                 *zeroed = json_by("qkv evaluate run dev.tsv --json --checkpoint zeroed");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)

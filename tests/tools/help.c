@@ -113,14 +113,15 @@ static const struct {
 /* Completes the lines with a command that sees $1, the script, and what follows. */
 static void expect_completions(const char *shell, const char *command, bool in_words)
 {
-    const char *script = script_of(shell), *folder = scratch(format("offer_%s", shell));
-    run_ok("cd '%s' && mkdir -p sub/folder && touch sub/a.yaml sub/b.tsv", folder);
-    write_text(folder, "ask.sh", command);
+    const char *script = script_of(shell);
+    enter(scratch(format("offer_%s", shell)));
+    run_ok("mkdir -p sub/folder && touch sub/a.yaml sub/b.tsv");
+    write_text(".", "ask.sh", command);
     for (size_t i = 0; i < sizeof COMPLETIONS / sizeof COMPLETIONS[0]; i++) {
         const char *line = in_words ? COMPLETIONS[i].bash_words : COMPLETIONS[i].line;
         if (!line) continue;
-        struct outcome outcome = run("cd '%s' && PATH=\"$(dirname '%s'):$PATH\" bash ask.sh '%s' %s", folder,
-                                     QKV_BINARY, script, line);
+        struct outcome outcome =
+            run("PATH=\"$(dirname '%s'):$PATH\" bash ask.sh '%s' %s", QKV_BINARY, script, line);
         cr_expect_str_eq(outcome.output, COMPLETIONS[i].offered, "%s offers %s", line, outcome.output);
         cr_expect(!in_words || !*outcome.error, "%s", outcome.error);
     }
@@ -219,10 +220,10 @@ static char *examples_of(const char *command)
 }
 
 /* A folder where the examples find what they name: narrow models, and a run of two updates under each name. */
-static const char *folder_of_examples(void)
+static void enter_examples(void)
 {
-    const char *folder = scratch("examples");
-    run_ok("cd '%s' && cp -r '%s/configs' configs && find configs -name '*.yaml' -exec sed -i -E "
+    enter(scratch("examples"));
+    run_ok("cp -r '%s/configs' configs && find configs -name '*.yaml' -exec sed -i -E "
            "'s/(hidden_size|embedding_dim): .*/\\1: 16/; s/ff_size: .*/ff_size: 32/' {} + && mkdir datasets "
            "&& cp -r '%s/datasets/en_es' datasets && for split in train dev test; do head -n 64 "
            "'%s'/datasets/en_es/$split.tsv >datasets/en_es/$split.tsv; done && head -n 64 "
@@ -237,13 +238,12 @@ static const char *folder_of_examples(void)
            "training.model_dir=runs/characters && qkv train configs/induction.yaml -q -s training.updates=2 "
            "-s training.snapshots=2 -s data.train=lines.txt -s data.dev=lines.txt -s "
            "training.model_dir=runs/induction",
-           folder, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR);
-    return folder;
+           QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR, QKV_SOURCE_DIR);
 }
 
 Test(help, examples_run)
 {
-    const char *folder = folder_of_examples();
+    enter_examples();
     for (int i = 0; i < COMMAND_COUNT; i++) {
         if (is_left_out(i)) continue;
         /* Other tests train and check gradients; here two updates and one op are enough. */
@@ -255,7 +255,7 @@ Test(help, examples_run)
                    "--overwrite ;; gradcheck) command qkv gradcheck --op add ;; init) command qkv \"$@\" "
                    "--updates 2 ;; page) %s ;; *) command qkv \"$@\" ;; esac; }",
                    page);
-        write_text(folder, "examples.sh", format("set -e; %s\n%s", function, examples_of(COMMANDS[i])));
-        run_ok("cd '%s' && PATH=$(dirname '%s'):$PATH && HOME=$PWD bash ./examples.sh", folder, QKV_BINARY);
+        write_text(".", "examples.sh", format("set -e; %s\n%s", function, examples_of(COMMANDS[i])));
+        run_ok("PATH=$(dirname '%s'):$PATH && HOME=$PWD bash ./examples.sh", QKV_BINARY);
     }
 }

@@ -4,7 +4,7 @@
 Test(init, makes_a_config_that_trains_at_once)
 {
     enter(scratch("anki"));
-    write_pairs(".", "spa.txt", 60, "%s\t%s\tCC-BY 2.0 (France) Attribution: tatoeba.org #1 (CM)\r\n");
+    write_pairs("spa.txt", 60, "%s\t%s\tCC-BY 2.0 (France) Attribution: tatoeba.org #1 (CM)\r\n");
     cr_expect_str_eq(run_ok("qkv init spa.txt --updates 6 2>&1"),
                      "spa.txt: 60 pairs in columns 1 and 2 of 3\n"
                      "  source (en): 4.0 words a sentence, at most 4; 27 different characters, Latin\n"
@@ -24,7 +24,7 @@ Test(init, makes_a_config_that_trains_at_once)
                      "next: qkv train spa.yaml\n");
     /* All pairs are in one of the parts, with two columns. */
     run_ok("cat spa.*.tsv | sort >all && cut -f 1,2 spa.txt | sort | cmp - all");
-    cr_expect_eq(lines_of(".", "spa.dev.tsv"), 3);
+    cr_expect_eq(lines_of("spa.dev.tsv"), 3);
     /* The command that the config names prints defaults, too. */
     cr_expect(shows(run_ok("eval \"$(sed -n 's/.*`\\(qkv config .*\\)`.*/\\1/p' spa.yaml)\""),
                     "\n  repetition_penalty: 1\n"));
@@ -39,7 +39,7 @@ Test(init, makes_a_config_that_trains_at_once)
 Test(init, measures_the_training_where_no_length_is_given)
 {
     enter(scratch("measure"));
-    write_pairs(".", "x.tsv", 200, "%s\t%s\n");
+    write_pairs("x.tsv", 200, "%s\t%s\n");
     const char *output = run_ok("mkdir tmp && TMPDIR=$PWD/tmp qkv init x.tsv --minutes 0.25 && ls tmp");
     const char *line = strstr(output, "\ntraining: ");
     cr_assert_not_null(line, "%s", output);
@@ -58,7 +58,7 @@ Test(init, measures_the_training_where_no_length_is_given)
 Test(init, a_signal_removes_the_folder_of_the_measurement)
 {
     enter(scratch("signal"));
-    write_pairs(".", "x.tsv", 200, "%s\t%s\n");
+    write_pairs("x.tsv", 200, "%s\t%s\n");
     struct outcome outcome =
         run("mkdir tmp && { TMPDIR=$PWD/tmp '%s' init x.tsv & } && pid=$!; until [ -e tmp/*/config.yaml ] || "
             "! kill -0 $pid; do :; done; kill $pid; wait $pid; echo $?; ls -A tmp",
@@ -70,7 +70,7 @@ Test(init, a_signal_removes_the_folder_of_the_measurement)
 Test(init, repeats_itself_and_obeys_the_seed)
 {
     enter(scratch("seed"));
-    write_pairs(".", "x.tsv", 100, "%s\t%s\n");
+    write_pairs("x.tsv", 100, "%s\t%s\n");
     run_ok("init() { qkv init x.tsv --updates 5 -q -o \"$@\"; }; init a/x.yaml && init b/x.yaml && diff -r a "
            "b && "
            "init c/x.yaml --seed 7 && ! cmp -s a/x.dev.tsv c/x.dev.tsv && init d/x.yaml --dev 20 --test 10");
@@ -82,7 +82,7 @@ Test(init, repeats_itself_and_obeys_the_seed)
 Test(init, reads_what_people_have)
 {
     enter(scratch("forms"));
-    write_pairs(".", "plain.tsv", 40, "%s\t%s\n");
+    write_pairs("plain.tsv", 40, "%s\t%s\n");
     run_ok(
         "cut -f 1 plain.tsv >x.en && cut -f 2 plain.tsv >x.de && gzip -k x.de && rm x.de && awk '{print NR "
         "\"\\t\" $0}' plain.tsv | awk -F '\\t' '{print $1 \"\\t\" $2 \"\\t\" $1+7 \"\\t\" $3}' >ids.tsv && { "
@@ -112,7 +112,7 @@ Test(init, reads_what_people_have)
 Test(init, slow_validations_become_fewer)
 {
     enter(scratch("slow"));
-    write_pairs(".", "x.tsv", 3000, "%s\t%s\n");
+    write_pairs("x.tsv", 3000, "%s\t%s\n");
     char *output = run_ok("qkv init x.tsv --minutes 0.25 --dev 1000 -j 1");
     int updates = atoi(run_ok("sed -n 's/^  updates: \\([0-9]*\\).*/\\1/p' x.yaml"));
     int freq = atoi(run_ok("sed -n 's/^  validation_freq: //p' x.yaml"));
@@ -161,8 +161,8 @@ Test(init, chooses_the_tokenizer_by_the_text)
 Test(init, never_replaces_a_file_that_it_should_not)
 {
     enter(scratch("exists"));
-    write_pairs(".", "x.tsv", 40, "%s\t%s\n");
-    write_pairs(".", "x.train.tsv", 40, "%s\t%s\n");
+    write_pairs("x.tsv", 40, "%s\t%s\n");
+    write_pairs("x.train.tsv", 40, "%s\t%s\n");
     char *before = fingerprint(".");
     cr_expect(refused(
         run("qkv init x.tsv --updates 5"),
@@ -172,14 +172,14 @@ Test(init, never_replaces_a_file_that_it_should_not)
                       "the config another name with -o"));
     cr_expect_str_eq(fingerprint("."), before);
     run_ok("qkv init x.tsv --updates 5 --overwrite -q");
-    cr_expect_eq(lines_of(".", "x.train.tsv"), 36);
+    cr_expect_eq(lines_of("x.train.tsv"), 36);
 }
 
 /* A file that grows over the limit of its size fails, and then no file is left. */
 Test(init, writes_all_files_or_none)
 {
     enter(scratch("all"));
-    write_pairs(".", "x.tsv", 4000, "%s\t%s\n");
+    write_pairs("x.tsv", 4000, "%s\t%s\n");
     char *before = fingerprint(".");
     cr_expect(
         fails(run("ulimit -f 8 && qkv init x.tsv --updates 5 -q"), 2, "x.train.tsv: cannot be written: "));
@@ -200,7 +200,7 @@ Test(init, says_what_is_wrong)
     run_ok("mkdir deep && gzip -c one.txt >deep/one.txt.gz && echo 'name: old' >old.yaml && printf BZh91AY "
            ">x.tsv.bz2 && printf 'PK\\3\\4\\0\\1' >deck.apkg && printf '\\3757zXZ\\0' >x.tsv.xz && printf "
            "'\\177ELF\\0\\1\\2' >binary.tsv");
-    write_pairs(".", "x.tsv", 40, "%s\t%s\n");
+    write_pairs("x.tsv", 40, "%s\t%s\n");
     write_text(".", "x.tmx",
                "<?xml version=\"1.0\"?>\n<!DOCTYPE tmx SYSTEM \"tmx14.dtd\">\n<tmx "
                "version=\"1.4\">\n\t<tu>\ta b\tc d</tu>\n\t<tu>\te f\tg h</tu>\n</tmx>\n");
@@ -255,7 +255,7 @@ Test(init, checks_that_it_can_write_before_it_measures_and_leaves_no_folder_behi
 {
     if (is_emulated()) cr_skip_test("valgrind needs a temporary folder, too");
     enter(scratch("unwritable"));
-    write_pairs(".", "x.tsv", 40, "%s\t%s\n");
+    write_pairs("x.tsv", 40, "%s\t%s\n");
     write_text(".", "file", "");
     struct outcome outcome = run("TMPDIR=/dev/null qkv init x.tsv -o file/x.yaml --minutes 0.25");
     cr_expect_str_eq(outcome.error, "qkv: file/x.yaml: cannot be written: Not a directory\n");
@@ -275,7 +275,7 @@ Test(init, makes_a_plain_name_of_an_odd_one)
         {"Deck.TSV.GZ", "Deck.yaml"},
     };
     enter(scratch("name"));
-    write_pairs(".", "SPA-ENG.TXT", 40, "%s\t%s\n");
+    write_pairs("SPA-ENG.TXT", 40, "%s\t%s\n");
     run_ok("cp SPA-ENG.TXT \"my 'pairs' (1).txt\" && cp SPA-ENG.TXT S\u00e4tze\u4e2d.txt && gzip -c "
            "SPA-ENG.TXT >Deck.TSV.GZ");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -9,7 +9,7 @@ struct report {
 static void expect_reports(const struct report *reports, size_t count)
 {
     enter(scratch("reports"));
-    write_pairs(".", "plain.tsv", 40, "%s\t%s\n");
+    write_pairs("plain.tsv", 40, "%s\t%s\n");
     for (size_t i = 0; i < count; i++) {
         const char *output =
             run_ok("{ %s; } && qkv init --updates 5 --overwrite %s", reports[i].make, reports[i].arguments);
@@ -188,7 +188,7 @@ Test(init_report, says_what_the_pairs_are_like)
 Test(init_report, says_that_the_time_is_too_short_for_one_epoch)
 {
     enum { PAIRS = 4900, WORDS = 160, SIZE = 2 * WORDS * 4 };
-    const char *folder = enter(scratch("short"));
+    enter(scratch("short"));
     char *text = remember(calloc(PAIRS, SIZE + 1)), *end = text;
     for (unsigned i = 0, number = 1; i < PAIRS; i++)
         for (unsigned w = 1; w <= 2 * WORDS; w++) {
@@ -198,7 +198,7 @@ Test(init_report, says_that_the_time_is_too_short_for_one_epoch)
                            : w == 2 * WORDS ? '\n'
                                             : ' ');
         }
-    write_text(folder, "x.tsv", text);
+    write_text(".", "x.tsv", text);
     const char *output = run_ok("qkv init x.tsv --minutes 0.25 -j 1 --dev 500");
     const char *line = strstr(output, " updates ("),
                *advice = strstr(output, "  this is less than one pass ");
@@ -215,18 +215,18 @@ Test(init_report, says_that_the_time_is_too_short_for_one_epoch)
 }
 
 /* Writes x.tsv with `count` pairs of `words` words a side, which all differ. */
-static void write_long_pairs(const char *folder, int count, int words)
+static void write_long_pairs(int count, int words)
 {
-    run_ok("cd '%s' && awk 'BEGIN { for (i = 1; i <= %d; i++) for (side = 0; side < 2; side++) { for (w = 1; "
+    run_ok("awk 'BEGIN { for (i = 1; i <= %d; i++) for (side = 0; side < 2; side++) { for (w = 1; "
            "w <= %d; w++) printf \"%%s%%s\", side ? \"b\" i : \"a\" i, w < %d ? \" \" : side ? \"\\n\" : "
            "\"\\t\" } }' >>x.tsv",
-           folder, count, words, words);
+           count, words, words);
 }
 
 Test(init_report, shows_the_beginning_of_long_examples)
 {
-    const char *folder = enter(scratch("long_examples"));
-    write_long_pairs(folder, 40, 70);
+    enter(scratch("long_examples"));
+    write_long_pairs(40, 70);
     const char *output = run_ok("qkv init x.tsv --updates 5");
     /* 30 words of a letter and a digit, and as many spaces or full ends, make 120 characters. */
     const char *example = strstr(output, "for example: ");
@@ -239,9 +239,9 @@ Test(init_report, shows_the_beginning_of_long_examples)
 
 Test(init_report, says_how_many_long_pairs_training_leaves_out)
 {
-    const char *folder = enter(scratch("long_pairs"));
-    write_pairs(folder, "x.tsv", 120, "%s\t%s\n");
-    write_long_pairs(folder, 40, 251);
+    enter(scratch("long_pairs"));
+    write_pairs("x.tsv", 120, "%s\t%s\n");
+    write_long_pairs(40, 251);
     const char *output = run_ok("qkv init x.tsv --updates 5 && grep max_length x.yaml");
     const char *found = strstr(output, "\n  training leaves out ");
     cr_assert_not_null(found, "%s", output);
@@ -256,11 +256,11 @@ Test(init_report, says_how_many_long_pairs_training_leaves_out)
         shows(output = run_ok("qkv init x.tsv --updates 5 --overwrite"), "\n  left out of dev and test: "),
         "%s", output);
     cr_expect_eq(atoi(run_ok("cat x.dev.tsv x.test.tsv | awk 'length > 1000' | wc -l")), 0);
-    folder = enter(scratch("only_long_pairs"));
-    write_long_pairs(folder, 40, 251);
+    enter(scratch("only_long_pairs"));
+    write_long_pairs(40, 251);
     cr_expect(
         refused(run("qkv init x.tsv -q"),
                 "qkv: x.tsv: all of its training pairs have a side of more than 250 tokens, but qkv learns "
                 "from sentences: split the texts, so that each pair is a sentence and its translation"));
-    cr_expect_str_eq(run_ok("ls '%s'", folder), "x.tsv\n");
+    cr_expect_str_eq(run_ok("ls"), "x.tsv\n");
 }

@@ -33,8 +33,8 @@ Test(plot, marks_the_best_validation_and_where_overfitting_begins)
                                         ">learning rate × 1000<",
                                         ">gradient norm, before clipping<",
                                         ">updates<"};
-    written_run(".", "over", 1, "", metrics_of(6, OVERFITS));
-    written_run(".", "twice", 1, "-s model.encoder.dropout=0.5", metrics_of(4, TWICE));
+    written_run("over", 1, "", metrics_of(6, OVERFITS));
+    written_run("twice", 1, "-s model.encoder.dropout=0.5", metrics_of(4, TWICE));
     const char *text = run_ok("LC_ALL=C qkv plot over --show loss");
     cr_expect(shows(text, "\n@  overfitting begins\n.  loss of training, without label smoothing\n"));
     cr_expect_eq(occurrences(text, "@"), 2, "in the chart and in the legend:\n%s", text);
@@ -55,9 +55,9 @@ Test(plot, shows_runs_that_differ_in_their_seed_alone_as_their_mean)
 {
     char *low = format("%s%s", written_validation_line(10, 2, 10), written_validation_line(20, 1, 20));
     char *high = format("%s%s", written_validation_line(10, 2, 30), written_validation_line(20, 1, 40));
-    written_run(".", "small-seed1", 1, "", low);
-    written_run(".", "small-seed2", 2, "", high);
-    written_run(".", "other", 2, "-s training.learning_rate=0.5", low);
+    written_run("small-seed1", 1, "", low);
+    written_run("small-seed2", 2, "", high);
+    written_run("other", 2, "-s training.learning_rate=0.5", low);
     const char *svg = svg_of("small-seed1 small-seed2 --show bleu");
     cr_expect(shows(svg, ">small (mean of 2 seeds)<"));
     cr_expect(shows(svg, ">mean ± standard deviation over seeds<"));
@@ -79,8 +79,8 @@ Test(plot, shows_runs_that_differ_in_their_seed_alone_as_their_mean)
 
 Test(plot, runs_over_updates_tokens_or_time)
 {
-    written_run(".", "a", 1, "", metrics_of(6, OVERFITS));
-    written_run(".", "old", 1, "", "{\"kind\":\"train\",\"update\":5,\"tokens\":50,\"loss\":3}\n");
+    written_run("a", 1, "", metrics_of(6, OVERFITS));
+    written_run("old", 1, "", "{\"kind\":\"train\",\"update\":5,\"tokens\":50,\"loss\":3}\n");
     cr_expect(shows(run_ok("qkv plot a -x tokens"), " target tokens, thousands\n"));
     const char *seconds = run_ok("qkv plot a -x time --show bleu");
     cr_expect(shows(seconds, " time of training, seconds\n") &&
@@ -98,8 +98,8 @@ Test(plot, runs_over_updates_tokens_or_time)
 
 Test(plot, shows_a_run_that_still_trains)
 {
-    written_run(".", "a", 1, "", format("%s{\"kind\":\"train\",\"upd", metrics_of(2, OVERFITS)));
-    written_run(".", "b", 1, "-s training.learning_rate=0.5", "");
+    written_run("a", 1, "", format("%s{\"kind\":\"train\",\"upd", metrics_of(2, OVERFITS)));
+    written_run("b", 1, "-s training.learning_rate=0.5", "");
     struct outcome outcome = run("qkv plot a b --show bleu");
     cr_expect_eq(outcome.exit_code, 0);
     cr_expect_str_eq(outcome.error,
