@@ -192,12 +192,6 @@ enum qkv_status bench_work_write(struct bench_work *work, int64_t count, const c
 
 void bench_work_release(struct bench_work *work)
 {
-    struct training *training = &work->training;
-    qkv_training_release_model(training);
-    qkv_workers_free(training->workers);
-    qkv_corpus_release(&training->train);
-    qkv_vocabulary_release(&training->source);
-    qkv_vocabulary_release(&training->target);
-    for (int side = 0; side < 2; side++) qkv_bpe_free(training->bpe[side]);
+    qkv_training_release(&work->training);
     qkv_arena_release(&work->arena);
 }

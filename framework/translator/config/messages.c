@@ -9,13 +9,13 @@
 
 /* ---- collecting ---- */
 
-void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const char *format, ...)
+bool qkv_collect(struct qkv_collector *collector, struct qkv_place place, const char *format, ...)
 {
     struct qkv_arena *arena = collector->arena;
-    if (arena->failed) return; /* errors may only be consequences */
+    if (arena->failed) return false; /* errors may only be consequences */
     if (collector->count == QKV_MESSAGES_MAX) {
         collector->left_out++;
-        return;
+        return false;
     }
     struct qkv_error sentence;
     va_list arguments;
@@ -26,10 +26,11 @@ void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const 
                                                      place.column, sentence.message)
                                   : qkv_arena_format(arena, "%s: %s", place.name, sentence.message);
     if (text) text = qkv_arena_plain(arena, text);
-    if (!text) return;
+    if (!text) return false;
     int file = 0; /* its number is that of its first error */
     while (file < collector->count && strcmp(collector->finding[file].place.name, place.name) != 0) file++;
     collector->finding[collector->count++] = (struct qkv_finding){text, place, file};
+    return false;
 }
 
 bool qkv_collector_failed(const struct qkv_collector *collector)

@@ -36,18 +36,15 @@ static bool refuse(const struct value *value, const struct qkv_yaml_node *node, 
 {
     const char *path = value->key->path, *shown = node->kind == QKV_YAML_SEQUENCE ? "a list" : "a section";
     if (node->kind == QKV_YAML_REFUSED) return false;
-    if (is_null(node)) {
-        qkv_collect(value->collector, value->place, "%s has no value, but must be %s", path, wanted);
-        return false;
-    }
+    if (is_null(node))
+        return qkv_collect(value->collector, value->place, "%s has no value, but must be %s", path, wanted);
     if (node->kind == QKV_YAML_SCALAR)
         shown = QKV_KEPT(value->collector,
                          !node->plain        ? "the text \"%s\""
                          : number_kind(node) ? "%s"
                                              : "'%s'",
                          qkv_printable(value->collector->arena, node->text));
-    qkv_collect(value->collector, value->place, "%s is %s, but must be %s", path, shown, wanted);
-    return false;
+    return qkv_collect(value->collector, value->place, "%s is %s, but must be %s", path, shown, wanted);
 }
 
 static bool check_range(const struct value *value, const struct qkv_yaml_node *node, double number)
@@ -109,11 +106,9 @@ static bool read_pair(const struct value *value, const struct qkv_yaml_node *nod
     const char *wanted = "a list of two numbers, [a, b]";
     double number[2];
     if (node->kind != QKV_YAML_SEQUENCE) return refuse(value, node, wanted);
-    if (node->count != 2) {
-        qkv_collect(value->collector, value->place, "%s is a list of %d, but must be %s", value->key->path,
-                    node->count, wanted);
-        return false;
-    }
+    if (node->count != 2)
+        return qkv_collect(value->collector, value->place, "%s is a list of %d, but must be %s",
+                           value->key->path, node->count, wanted);
     bool valid = read_numbers(value, node, number);
     if (valid) memcpy(field, number, sizeof number);
     return valid;
@@ -137,12 +132,11 @@ static bool read_text(const struct value *value, const struct qkv_yaml_node *nod
         *field = qkv_kept(qkv_arena_string(value->collector->arena, node->text));
         return !value->collector->arena->failed;
     }
-    qkv_collect(value->collector, value->place,
-                !missing        ? "%s must not be empty"
-                : key->fallback ? "%s has no value; write \"\" for an empty text"
-                                : "%s has no value",
-                key->path);
-    return false;
+    return qkv_collect(value->collector, value->place,
+                       !missing        ? "%s must not be empty"
+                       : key->fallback ? "%s has no value; write \"\" for an empty text"
+                                       : "%s has no value",
+                       key->path);
 }
 
 /* Reads a path, or a list of paths: takes the first one that exists or, if none exists, the first of the list. */
@@ -185,10 +179,9 @@ static bool read_texts(const struct value *value, const struct qkv_yaml_node *no
         else
             text[count++] = item->text;
     }
-    if (valid && !count && !value->key->fallback) {
-        qkv_collect(value->collector, value->place, "%s must hold at least one word", value->key->path);
-        return false;
-    }
+    if (valid && !count && !value->key->fallback)
+        return qkv_collect(value->collector, value->place, "%s must hold at least one word",
+                           value->key->path);
     if (valid) *field = (struct qkv_texts){count, text};
     return valid;
 }
@@ -201,17 +194,13 @@ static bool read_row(const struct value *value, const struct qkv_yaml_node *row,
 {
     const struct value here = value_of_item(value, row);
     if (row->kind != QKV_YAML_SEQUENCE) return refuse(&here, row, A_MATRIX);
-    if (!row->count) {
-        qkv_collect(value->collector, here.place, "%s: row %lld is empty", value->key->path,
-                    (long long)number);
-        return false;
-    }
+    if (!row->count)
+        return qkv_collect(value->collector, here.place, "%s: row %lld is empty", value->key->path,
+                           (long long)number);
     if (number == 1) matrix->columns = row->count;
-    if (row->count != matrix->columns) {
-        qkv_collect(value->collector, here.place, "%s: row %lld has %d numbers, but row 1 has %lld",
-                    value->key->path, (long long)number, row->count, (long long)matrix->columns);
-        return false;
-    }
+    if (row->count != matrix->columns)
+        return qkv_collect(value->collector, here.place, "%s: row %lld has %d numbers, but row 1 has %lld",
+                           value->key->path, (long long)number, row->count, (long long)matrix->columns);
     return read_numbers(value, row, to);
 }
 
@@ -326,10 +315,8 @@ static bool check_numbers(const struct value *value, const void *config)
         long long integer = is_integer ? qkv_key_integer(value->key, config) : 0;
         double number = is_integer ? (double)integer : numbers[i];
         char text[QKV_NUMBER_SIZE];
-        if (!isfinite(number)) {
-            qkv_collect(value->collector, value->place, "%s is not a finite number", value->key->path);
-            return false;
-        }
+        if (!isfinite(number))
+            return qkv_collect(value->collector, value->place, "%s is not a finite number", value->key->path);
         if (is_integer)
             snprintf(text, sizeof text, "%lld", integer);
         else
@@ -351,9 +338,8 @@ bool qkv_value_check(const struct qkv_key *key, const void *config, struct qkv_p
     }
     const char *text = key->kind == QKV_KEY_TEXT ? *(const char *const *)qkv_key_value(key, config) : "-";
     if (text && (*text || !is_required || key->fallback)) return true;
-    qkv_collect(collector, place, text ? "%s must not be empty" : "%s is NULL, but must be a text",
-                key->path);
-    return false;
+    return qkv_collect(collector, place, text ? "%s must not be empty" : "%s is NULL, but must be a text",
+                       key->path);
 }
 
 /* ---- files and overrides ---- */

@@ -199,8 +199,8 @@ struct qkv_collector {
     } finding[QKV_MESSAGES_MAX];
 };
 
-/* Adds one error. Its message is the place, followed by the formatted text. */
-void qkv_collect(struct qkv_collector *collector, struct qkv_place place, const char *format, ...)
+/* Adds one error. Its message is the place, followed by the formatted text. Returns false, so that a reader can return it. */
+bool qkv_collect(struct qkv_collector *collector, struct qkv_place place, const char *format, ...)
     QKV_PRINTF(3, 4);
 
 /* A text that was made in the arena; "" if memory ran out. */
