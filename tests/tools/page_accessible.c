@@ -238,6 +238,7 @@ PageTest(page_accessible, keys_play_choose_heads_walk_and_train)
     press("Enter");
     cr_expect_str_neq(value_of("document.documentElement.dataset.theme"), theme);
     press_at("summary of steps", "Enter");
+    wait_until("isSettled() && state.walk"); /* a section tells that it is open a moment later */
     press_at("cells-queries", "ArrowRight ArrowDown");
     cr_expect(shows(text_of("step-number"), "column 2"));
     press("Enter");

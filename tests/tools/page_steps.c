@@ -64,6 +64,7 @@ PageTest(page_steps, are_those_of_explain)
     opened("");
     EXPECT_VALUE("state.walk", "null"); /* a closed section computes nothing */
     run_script("element('steps').open = true");
+    wait_until("isSettled() && state.walk"); /* a section tells that it is open a moment later */
     for (int i = 0; i < 3; i++) {
         click("head-%s-1-2", kinds[i]);
         expect_steps(run_ok("qkv explain run 'a b' --kind %s --full --format json", kinds[i]), kinds[i],
