@@ -165,7 +165,7 @@ enum qkv_status init_files_try(const struct init *init, struct qkv_error *error)
     snprintf(path, sizeof path, "%s", init->file);
     for (char *slash = strrchr(path, '/'); slash && slash > path; slash = strrchr(path, '/')) {
         *slash = '\0';
-        if (!qkv_path_exists(path)) continue;
+        if (access(path, F_OK) && errno != EACCES) continue;
         *slash = '/';
         break;
     }
