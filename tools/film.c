@@ -102,11 +102,10 @@ static enum qkv_status make_curve(struct film *film, struct qkv_error *error)
     double *x = required(qkv_arena_zeros(&film->pair.arena, 2 * most, sizeof *x)), *y = x + most;
     int64_t *count = &film->curve.count;
     for (int64_t i = 0, at = 0; i < film->snapshots || at < log.intervals;) {
-        const struct qkv_log_interval *logged = &log.interval[at];
-        bool is_logged =
-            at < log.intervals && (i == film->snapshots || logged->place.update <= (double)film->updates[i]);
-        x[*count] = is_logged ? logged->place.update : (double)film->updates[i];
-        y[*count] = is_logged ? logged->loss : film->losses[i];
+        bool is_logged = at < log.intervals &&
+                         (i == film->snapshots || log.interval[at].place.update <= (double)film->updates[i]);
+        x[*count] = is_logged ? log.interval[at].place.update : (double)film->updates[i];
+        y[*count] = is_logged ? log.interval[at].loss : film->losses[i];
         *count += y[*count] < MAX_LOSS;
         *(is_logged ? &at : &i) += 1;
     }

@@ -269,8 +269,8 @@ static int wait_for(const sigset_t *signals, const struct sweep_progress *progre
 }
 
 /* Trains the waiting runs, and resumes those that have a checkpoint. Whenever a run ends, the next one starts. The first signal
- * (SIGINT, SIGTERM, SIGHUP; not one that is ignored when the command starts) is passed on to all runs, which then save a checkpoint and end; no more runs are started. Sets
- * *interrupted to that signal; 0: none. */
+ * (SIGINT, SIGTERM, SIGHUP; not one that is ignored when the command starts) is passed on to all runs, which then save a
+ * checkpoint and end; no more runs are started. Sets *interrupted to that signal; 0: none. */
 static enum qkv_status sweep_train(struct sweep *sweep, int *interrupted, struct qkv_error *error)
 {
     sigset_t waited, mask;

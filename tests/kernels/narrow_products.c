@@ -45,7 +45,8 @@ static float nearest(float x)
     return float_of((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
 }
 
-/* a * b + c, rounded once to 24 bits, and then 0 of its sign if it is below 2^-126. Where that may be, float64 holds it exactly. */
+/* a * b + c, rounded once to 24 bits, and then 0 of its sign if it is below 2^-126. Where that may be, float64 holds it
+ * exactly. */
 static float fused_without_small(float a, float b, float c)
 {
     static const double LEAST = 0x1.ffffffp-127; /* the least number that 24 bits round to 2^-126 */

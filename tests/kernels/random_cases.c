@@ -1,6 +1,6 @@
 /* Random shapes and options of every op: the kernels of every instruction set against each other and against float64,
- * shared memory against memory of its own, gradients against differences, and NaN against other numbers. QKV_RANDOM_CASES sets how many cases of
- * every op are tried, and QKV_RANDOM_SEED where they start; a failure names the seed that repeats it. */
+ * shared memory against memory of its own, gradients against differences, and NaN against other numbers. QKV_RANDOM_CASES sets
+ * how many cases of every op are tried, and QKV_RANDOM_SEED where they start; a failure names the seed that repeats it. */
 #include "numbers.h"
 #include "op_cases.h"
 

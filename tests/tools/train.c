@@ -179,7 +179,8 @@ Test(train, resume_refuses_another_text)
 
 /* ---- signals and failures ---- */
 
-/* Starts an endless training, sends it a signal (a shell ignores SIGINT in the background unless told otherwise) once it has validated, and waits for its end. */
+/* Starts an endless training, sends it a signal (a shell ignores SIGINT in the background unless told otherwise) once it has
+ * validated, and waits for its end. */
 static struct outcome interrupt(const char *signal, const char *options)
 {
     return run("env --default-signal=INT '%s' train c.yaml " ENDLESS

@@ -44,7 +44,8 @@ struct comparison {
     struct qkv_arena arena;
 };
 
-/* The alignment error rate of an evaluation (0 .. 1), which is the lowest of all maps and link directions. NAN when it has none. */
+/* The alignment error rate of an evaluation (0 .. 1), which is the lowest of all maps and link directions. NAN when it has
+ * none. */
 double evaluation_alignment_error(const struct cJSON *evaluation);
 
 /* A number above 0 that evaluations have of their run, such as "parameters"; NAN when none has it. */

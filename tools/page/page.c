@@ -74,8 +74,8 @@ static const char *model_summary(struct qkv_run *run, bool float32)
                    float32 ? "float32" : "half precision", trained);
 }
 
-/* run-data: {"name", "source", "target", "summary", "sentence", "examples"}: the languages, of which a language model has no source,
- * the sentence with which the page opens, and other ones. */
+/* run-data: {"name", "source", "target", "summary", "sentence", "examples"}: the languages, of which a language model has no
+ * source, the sentence with which the page opens, and other ones. */
 static enum qkv_status add_facts(struct page *page, struct qkv_run *run, bool float32,
                                  struct qkv_error *error)
 {

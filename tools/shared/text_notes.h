@@ -62,8 +62,8 @@ struct unknown_words {
     int64_t line; /* the last one of them */
 };
 
-/* Warns as warn_of_unknown_words does, but unless `shows_all` only about the first ten lines; the others are counted. A line may have sentences of
- * both sides. */
+/* Warns as warn_of_unknown_words does, but unless `shows_all` only about the first ten lines; the others are counted. A line
+ * may have sentences of both sides. */
 void unknown_words_note(struct unknown_words *notes, const char *place, const struct qkv_sentence *sentence,
                         const struct qkv_run *run, bool is_target, const char *as_trained, int64_t line);
 

@@ -1,5 +1,5 @@
-/* Reads lines that a person types at a terminal. With libedit, they can be edited, and earlier lines can be recalled with the arrow
- * keys. Without it, or if TERM is dumb, only the keys of the terminal itself work, which erase a character or the line. */
+/* Reads lines that a person types at a terminal. With libedit, they can be edited, and earlier lines can be recalled with the
+ * arrow keys. Without it, or if TERM is dumb, only the keys of the terminal itself work, which erase a character or the line. */
 #pragma once
 
 enum line_event {

@@ -80,8 +80,8 @@ struct product {
     struct output output;
 };
 
-/* Computes a product without transpose_a, with beta 0. panels: b' as gemm_panels packs it, or NULL. workers, if not NULL, share the
- * columns of a large b; results have the same bits without them. */
+/* Computes a product without transpose_a, with beta 0. panels: b' as gemm_panels packs it, or NULL. workers, if not NULL, share
+ * the columns of a large b; results have the same bits without them. */
 void gemm_bias(struct qkv_workers *workers, const struct product *p, const real *panels);
 
 /* Sets `output` to the columns of c from `column` on. first: this is the product of the first INNER_BLOCK rows of b'; the

@@ -77,8 +77,8 @@ struct qkv_kernel_names {
     /* Variants of qkv's kernels: "avx512", "avx2" or "portable" for float32, always "portable" for float64. */
     const char *float32, *float64;
     /* The instructions of this processor with which qkv's kernels multiply bfloat16 ("amx" or "vdpbf16ps") and int8
-     * ("vpdpbusd", "amx and vpdpbusd"). NULL: those of float32, because the processor has none or only slower ones, or because QKV_KERNELS or
-     * QKV_BFLOAT16 excludes them. */
+     * ("vpdpbusd", "amx and vpdpbusd"). NULL: those of float32, because the processor has none or only slower ones, or because
+     * QKV_KERNELS or QKV_BFLOAT16 excludes them. */
     const char *bfloat16_instruction, *int8_instruction;
     /* QKV_KERNELS=blas: OpenBLAS computes large products in float32, too. */
     bool is_float32_by_blas;

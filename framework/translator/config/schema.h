@@ -125,8 +125,8 @@ enum {
 const char *qkv_schema_keys_of(const struct qkv_schema *schema, const char *path, char separator,
                                char text[static QKV_SECTION_SIZE]);
 
-/* Writes every key with type, values, default and meaning, a Markdown table for each section or both twins. QKV_INVALID when the file
- * cannot be written. */
+/* Writes every key with type, values, default and meaning, a Markdown table for each section or both twins. QKV_INVALID when
+ * the file cannot be written. */
 enum qkv_status qkv_schema_write_reference(const struct qkv_schema *schema, FILE *file);
 
 /* The condition that follows from the choices that list the key in `uses`; its `key` is NULL if there are none. */

@@ -106,10 +106,10 @@ uint32_t qkv_vocabulary_checksum(const struct qkv_vocabulary *vocabulary);
  * with options.bpe_dropout: a pure function of seed, epoch, side and sentence (Provilkov et al. 2020). At each step of
  * cutting a word, each place where a merge applies is skipped with the probability bpe_dropout; a sentence that would
  * become longer than max_length is cut without dropout. Until the first call, all words are cut without dropout. Afterwards
- * batches must be planned again with qkv_batches_epoch: qkv_batches_get refuses until then. Running text is divided into complete windows of another
- * beginning, from 0 to context - 1; what is left at its ends, less than two windows, is left out. The values of `data` are those
- * that qkv_corpus_read saw; the merges must still exist. Does not call malloc. Does nothing where no side has dropout and the
- * text has pairs, or is shorter than two windows. */
+ * batches must be planned again with qkv_batches_epoch: qkv_batches_get refuses until then. Running text is divided into
+ * complete windows of another beginning, from 0 to context - 1; what is left at its ends, less than two windows, is left out.
+ * The values of `data` are those that qkv_corpus_read saw; the merges must still exist. Does not call malloc. Does nothing
+ * where no side has dropout and the text has pairs, or is shorter than two windows. */
 void qkv_corpus_resample(struct qkv_corpus *corpus, uint64_t seed, int64_t epoch);
 
 /* A CRC-32 of the ids of an encoded corpus and, with keep_raw, of its lines, to detect a changed text. 0 before the corpus

@@ -155,8 +155,8 @@ static bool holds_labels(const struct columns *columns, const struct column *col
            (column->digits * 10 >= column->filled * 9 || different * 8 <= lines);
 }
 
-/* Finds the first two columns of sentences among `max`, numbered from 1; labels such as "noun-12" or "easy" are sentences only where
- * fewer than two other columns are. Returns how many it has found: 0, 1 or 2. */
+/* Finds the first two columns of sentences among `max`, numbered from 1; labels such as "noun-12" or "easy" are sentences only
+ * where fewer than two other columns are. Returns how many it has found: 0, 1 or 2. */
 static int find_columns(const struct columns *columns, int max, int found[2])
 {
     int count = 0;

@@ -52,8 +52,9 @@ typedef bool draw_function(const void *picture, struct canvas *canvas);
  * out->failed. */
 void qkv_svg_draw(draw_function *draw, const void *picture, struct bytes *out);
 
-/* missing: characters without a font are added; may be NULL. `scale`: pixels per unit, at most 32. A picture with a side of more than 32767 pixels is drawn at a smaller scale, down
- * to a tenth; fails if that is not enough, and if Cairo and Pango are not installed. */
+/* missing: characters without a font are added; may be NULL. `scale`: pixels per unit, at most 32. A picture with a side of
+ * more than 32767 pixels is drawn at a smaller scale, down to a tenth; fails if that is not enough, and if Cairo and Pango are
+ * not installed. */
 enum qkv_status qkv_png_draw(draw_function *draw, const void *picture, double scale,
                              struct qkv_missing_characters *missing, struct bytes *out,
                              struct qkv_error *error);

@@ -1,6 +1,6 @@
-/* The canvas of PNG and PDF, drawn by Cairo, and animations. Pango lays out text, because Cairo's own text functions use a single font
- * without shaping: Chinese would appear as boxes, and Arabic letters would not join. Both are loaded when the first PNG is
- * drawn: programs that draw none start faster, and need neither library. A PDF has the same drawing on one page. */
+/* The canvas of PNG and PDF, drawn by Cairo, and animations. Pango lays out text, because Cairo's own text functions use a
+ * single font without shaping: Chinese would appear as boxes, and Arabic letters would not join. Both are loaded when the first
+ * PNG is drawn: programs that draw none start faster, and need neither library. A PDF has the same drawing on one page. */
 #include "core/memory.h"
 #include "draw/picture.h"
 

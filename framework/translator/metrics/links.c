@@ -155,7 +155,8 @@ static enum qkv_status read_columns(struct reading *reading)
 
 /* ---- 0001 1 1 S ---- */
 
-/* Reads a line: three numbers, then perhaps S or P, and a number. Returns how many of the numbers it has; 4: all of it is right. */
+/* Reads a line: three numbers, then perhaps S or P, and a number. Returns how many of the numbers it has; 4: all of it is
+ * right. */
 static int read_wa(const char *line, int64_t *sentence, struct qkv_alignment_link *link)
 {
     int64_t *const number[] = {sentence, &link->source, &link->target};

@@ -31,8 +31,8 @@ enum qkv_status qkv_alignment_check(const struct qkv_alignment *alignment, struc
                                     struct qkv_error *error);
 
 /* Reads the gold links of all pairs of the text that the corpus was read from, also of pairs that it dropped, by
- * qkv_alignments_read: those of pair i are links->sentences[corpus->line[i] - 1]. The corpus must keep its raw lines. On failure there
- * is nothing to release. */
+ * qkv_alignments_read: those of pair i are links->sentences[corpus->line[i] - 1]. The corpus must keep its raw lines. On
+ * failure there is nothing to release. */
 enum qkv_status qkv_corpus_links_read(struct qkv_alignments *links, const char *path,
                                       enum qkv_links_from from, const struct qkv_corpus *corpus,
                                       struct qkv_error *error);

@@ -66,8 +66,9 @@ struct qkv_aligned_pair {
     const char *reason;
 };
 
-/* Draws the links of `count` pairs. Fails for text that is not valid UTF-8, and out of memory. QKV_FAILED: as of qkv_attention_collect (attention_map.h). Memory grows with the number of pairs; for long
- * texts, call it with some thousand at a time. */
+/* Draws the links of `count` pairs. Fails for text that is not valid UTF-8, and out of memory. QKV_FAILED: as of
+ * qkv_attention_collect (attention_map.h). Memory grows with the number of pairs; for long texts, call it with some thousand at
+ * a time. */
 enum qkv_status qkv_aligner_run(struct qkv_aligner *aligner, int64_t count, struct qkv_aligned_pair *pairs,
                                 struct qkv_error *error);
 

@@ -73,15 +73,15 @@ double qkv_copies_embedding(const struct attribution *a, enum qkv_stack_id stack
 
 /* The logit lens (nostalgebraist 2020): what the output layer, and the norm before it, make of the state after each layer of the
  * decoder. Makes a matrix for each step [layers, tokens] of probabilities: of the token that is there, and of the most probable
- * ones after each layer, which pair->vocabulary names. Fails for a network that does not
- * record the states of its decoder. The explanation is in the arena of the collector. */
+ * ones after each layer, which pair->vocabulary names. Fails for a network that does not record the states of its decoder. The
+ * explanation is in the arena of the collector. */
 enum qkv_status qkv_lens(struct qkv_attention_collector *collector, const struct qkv_attention_pair *pair,
                          struct qkv_explanation *explanation, struct qkv_error *error);
 
-/* Activation patching (Meng et al. 2022; Wang et al. 2023): what the pass over another source (without a source: another
- * target), which must have as many tokens, computes for one head, or for one token after one layer, replaces the same in the pass over the pair. Makes a matrix for
- * each kind of attention [layers, heads], and one for each stack [layers, tokens]: by how much that changes the probability of
- * the token that step `step` (from 0) predicts. The explanation is in the arena of the collector. */
+/* Activation patching (Meng et al. 2022; Wang et al. 2023): what the pass over another source (without a source: another target),
+ * which must have as many tokens, computes for one head, or for one token after one layer, replaces the same in the pass over the
+ * pair. Makes a matrix for each kind of attention [layers, heads], and one for each stack [layers, tokens]: by how much that
+ * changes the probability of the token that step `step` (from 0) predicts. The explanation is in the arena of the collector. */
 enum qkv_status qkv_patch(struct qkv_attention_collector *collector, const struct qkv_attention_pair *pair,
                           struct qkv_ids other, int64_t step, struct qkv_explanation *explanation,
                           struct qkv_error *error);

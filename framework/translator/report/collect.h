@@ -59,8 +59,8 @@ enum qkv_status qkv_attention_collector_run(struct qkv_attention_collector *coll
  * (qkv_trace_record in model.h), or has no attentional layer after its single head. */
 void qkv_attention_collector_measure_norms(struct qkv_attention_collector *collector, bool norms);
 
-/* Replaces the maps of `count` reports, which must be those of the last pass, in its order, by maps of weights times norms, as long
- * as the reports live. Fails as such a pass does. */
+/* Replaces the maps of `count` reports, which must be those of the last pass, in its order, by maps of weights times norms, as
+ * long as the reports live. Fails as such a pass does. */
 enum qkv_status qkv_value_norms_apply(struct qkv_attention_collector *collector, int64_t count,
                                       struct qkv_attention_report *reports, struct qkv_error *error);
 
@@ -121,7 +121,8 @@ struct forced_slots {
     struct forced_slot *slot; /* [count] */
 };
 
-/* Makes the slots for one or two runs (the second NULL). norms: maps hold weights times norms. Slots that are all zero can be closed. Fails when memory runs out. */
+/* Makes the slots for one or two runs (the second NULL). norms: maps hold weights times norms. Slots that are all zero can be
+ * closed. Fails when memory runs out. */
 enum qkv_status qkv_forced_open(struct forced_slots *slots, struct qkv_workers *workers,
                                 const struct qkv_run *const runs[2], bool norms, struct qkv_error *error);
 void qkv_forced_close(struct forced_slots *slots);

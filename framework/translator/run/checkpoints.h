@@ -98,8 +98,8 @@ struct qkv_path {
 #define QKV_RUN_FILE(folder, name) qkv_run_file(&(struct qkv_path){""}, folder, name)
 const char *qkv_run_file(struct qkv_path *path, const char *folder, const char *name);
 
-/* The names of the files that a run has besides numbered checkpoints. The first ones, up to the config, are copied to a run that is
- * quantised; there, the config comes last, because its presence makes the folder a run. */
+/* The names of the files that a run has besides numbered checkpoints. The first ones, up to the config, are copied to a run
+ * that is quantised; there, the config comes last, because its presence makes the folder a run. */
 enum { RUN_FILES = 12, RUN_FILES_COPIED = 9 };
 extern const char *const qkv_run_files[RUN_FILES];
 

@@ -193,8 +193,8 @@ static enum qkv_status copy_file(const struct qkv_run *run, const char *name, co
 
 enum { QUANTIZED_FILES = RUN_FILES_COPIED + 1 }; /* with the checkpoint */
 
-/* Removes what was written before a failure, so that the same call can be repeated: the checkpoint and the config first, the format
- * last. */
+/* Removes what was written before a failure, so that the same call can be repeated: the checkpoint and the config first, the
+ * format last. */
 static void remove_folder(const char *output)
 {
     for (int i = QUANTIZED_FILES - 1; i >= 0; i--) unlink(QKV_RUN_FILE(output, qkv_run_files[i]));

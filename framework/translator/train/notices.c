@@ -1,6 +1,6 @@
-/* Notices: warnings that training overfits, gives one translation for everything, learns nothing from the source, or ends early. A notice
- * is one sentence for the listener. Notices have no effect on training and are not stored in checkpoints: a resumed training
- * knows only the losses in metrics.jsonl, and may repeat other notices. */
+/* Notices: warnings that training overfits, gives one translation for everything, learns nothing from the source, or ends
+ * early. A notice is one sentence for the listener. Notices have no effect on training and are not stored in checkpoints: a
+ * resumed training knows only the losses in metrics.jsonl, and may repeat other notices. */
 #include "train/training.h"
 
 #include "metrics/metric.h"

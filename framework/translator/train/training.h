@@ -215,8 +215,8 @@ int qkv_training_texts(const struct training *training, struct qkv_trained_text 
 /* True after the last update. The epoch must be planned. */
 bool qkv_training_is_at_end(const struct training *training);
 
-/* If the last update is among the best by `score`, and of equal scores by `loss`: adds it to the list of best checkpoints and writes its
- * checkpoint. *is_best: it is the best of all. */
+/* If the last update is among the best by `score`, and of equal scores by `loss`: adds it to the list of best checkpoints and
+ * writes its checkpoint. *is_best: it is the best of all. */
 enum qkv_status qkv_best_record(struct training *training, double score, double loss, bool *is_best,
                                 struct qkv_error *error);
 

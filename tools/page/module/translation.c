@@ -1,5 +1,5 @@
-/* What the page shows of one sentence, or of a text that a language model writes: translations, the probabilities of words, and all
- * attention maps. */
+/* What the page shows of one sentence, or of a text that a language model writes: translations, the probabilities of words, and
+ * all attention maps. */
 #include "page/module/module.h"
 
 #include "core/memory.h"
@@ -103,8 +103,8 @@ int EXPORT(page_sample)(double temperature, double seed)
     return QKV_OK;
 }
 
-/* Silences these heads and tokens of the source, or of a text, in the calls that follow, and no others. The block holds kind, layer and
- * head of each head, then numbers of tokens. What the model or a sentence does not have is left out. */
+/* Silences these heads and tokens of the source, or of a text, in the calls that follow, and no others. The block holds kind,
+ * layer and head of each head, then numbers of tokens. What the model or a sentence does not have is left out. */
 int EXPORT(page_silence)(size_t heads_size, size_t words_size)
 {
     static int32_t *words;

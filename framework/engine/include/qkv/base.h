@@ -225,8 +225,8 @@ struct qkv_types {
 
 /* Sets the flag (NULL, the default: none) that long calls of this thread ask: reading texts, searches, evaluation, attention
  * of many pairs, and gradient checks. Once it is true, such a call fails with "interrupted", usually within a decoding step, a
- * batch or a gradient; what it worked on can be used again. Another thread or a signal handler may set the flag. Training ends with
- * its run saved by the `stop` of its listener instead (trainer.h). */
+ * batch or a gradient; what it worked on can be used again. Another thread or a signal handler may set the flag. Training ends
+ * with its run saved by the `stop` of its listener instead (trainer.h). */
 QKV_API void qkv_set_interrupt(const bool *flag);
 
 /* ---- files ---- */

@@ -108,9 +108,9 @@ struct qkv_positions {
 
 QKV_API void qkv_positions_init(struct qkv_positions *layer, struct qkv_parameters *parameters,
                                 const struct qkv_positions_options *options, const char *name);
-/* x [N, width] + table[position]: row i of each segment has position first[segment] + i (first NULL: all 0). `first` is read now, and
- * again in a rewound graph (qkv_graph_rewind), so that one graph can serve every step of decoding. Returns x itself for
- * rotary and relative positions, which work inside attention. The graph fails if a position is not below options.length. */
+/* x [N, width] + table[position]: row i of each segment has position first[segment] + i (first NULL: all 0). `first` is read
+ * now, and again in a rewound graph (qkv_graph_rewind), so that one graph can serve every step of decoding. Returns x itself
+ * for rotary and relative positions, which work inside attention. The graph fails if a position is not below options.length. */
 QKV_API struct qkv_tensor *qkv_positions_apply(const struct qkv_positions *layer, struct qkv_graph *graph,
                                                struct qkv_tensor *x, struct qkv_segments segments,
                                                const int64_t *first);
@@ -219,9 +219,9 @@ QKV_API struct qkv_tensor *qkv_multi_head_value(const struct qkv_multi_head *lay
 /* The output gate of the rows with queries, [Nq, H V]; NULL: the layer has none. */
 QKV_API struct qkv_tensor *qkv_multi_head_gate(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                struct qkv_tensor *x);
-/* Applies attention: the context of all heads, times the gate if there is one, 0 for ablated heads: [Nq, H V]. node as for qkv_multi_head_apply. A
- * sentence may have fewer queries than keys, as in decoding with a cache: its queries then have the last
- * positions. */
+/* Applies attention: the context of all heads, times the gate if there is one, 0 for ablated heads: [Nq, H V]. node as for
+ * qkv_multi_head_apply. A sentence may have fewer queries than keys, as in decoding with a cache: its queries then have the
+ * last positions. */
 QKV_API struct qkv_tensor *qkv_multi_head_context(const struct qkv_multi_head *layer, struct qkv_graph *graph,
                                                   const struct qkv_attention_projections *projections,
                                                   struct qkv_tensor **node);

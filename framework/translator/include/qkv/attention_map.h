@@ -206,14 +206,13 @@ QKV_API enum qkv_status qkv_attention_merge_words(const struct qkv_attention_rep
                                                   struct qkv_error *error);
 
 /* Renders a report into *bytes, *size bytes of memory that the caller releases with free(). Equal arguments give equal
- * bytes, except for png and pdf, which depend on the installed fonts. Every format names what the cells hold if it is not attention
- * weights (report->value_name). The formats:
+ * bytes, except for png and pdf, which depend on the installed fonts. Every format names what the cells hold if it is not
+ * attention weights (report->value_name). The formats:
  *
  * - text: one table per map. Without colours, weights below 0.005 are shown as dots.
- * - json: {format, about, title, model, value, source, target_input, target_output, next_probability (where it was computed), maps: [{name, kind,
- * layer, head, rows, columns, weights}]}. layer or head is "mean" for means; weights are
- * weights[row][column]; rows of cross maps are {input, output}, the tokens that the decoder steps
- * read and predict.
+ * - json: {format, about, title, model, value, source, target_input, target_output, next_probability (where it was computed),
+ * maps: [{name, kind, layer, head, rows, columns, weights}]}. layer or head is "mean" for means; weights are
+ * weights[row][column]; rows of cross maps are {input, output}, the tokens that the decoder steps read and predict.
  * - csv: kind,layer,head,row,row_token,column,column_token,weight; rows and columns are counted
  * from 0.
  * - npz: one float64 array [rows, columns] per map, named by qkv_attention_map_name, and the

@@ -226,8 +226,8 @@ struct qkv_corpus_options {
 
 /* Reads and tokenises parallel text. `path` is one file x.tsv or x.tsv.gz, or `-` for standard input, with lines
  * `source<TAB>target`; or it is the common prefix of two line-aligned files, path.<data.src.lang> and path.<data.trg.lang>,
- * which may end in .gz; or it is a file x.prepared of `qkv prepare`. If data->text is not pairs, `path` is a text file, or `-`. Lines may end in CRLF; a byte order mark at the start
- * is skipped.
+ * which may end in .gz; or it is a file x.prepared of `qkv prepare`. If data->text is not pairs, `path` is a text file, or `-`.
+ * Lines may end in CRLF; a byte order mark at the start is skipped.
  *
  * Fails at the first error. With `path:line:column: ...`, where columns count bytes from 1: a line without a tab or with
  * two (unless options.third_column), a side that is empty or white space, two files of different length, and what is not
@@ -376,8 +376,8 @@ struct qkv_ids {
 };
 
 /* Makes a batch of `count` given sentences and adds <s> and </s>. `target` NULL: no target side, for translation
- * (target_tokens and all target lengths are 0). `source` NULL: no source side, for a language model. index is 0 .. count-1. Fails, and leaves the
- * batch as it was, when a count or length is negative; when memory runs out, the batch is empty. */
+ * (target_tokens and all target lengths are 0). `source` NULL: no source side, for a language model. index is 0 .. count-1.
+ * Fails, and leaves the batch as it was, when a count or length is negative; when memory runs out, the batch is empty. */
 QKV_API enum qkv_status qkv_batch_make(struct qkv_batch *batch, int64_t count, const struct qkv_ids *source,
                                        const struct qkv_ids *target, struct qkv_error *error);
 
@@ -473,9 +473,9 @@ QKV_API void qkv_batches_release(struct qkv_batches *batches);
 
 /* What to read. */
 struct qkv_pairs_request {
-    /* A table with one pair per line and tabs between its columns, CSV, or JSON lines, "-" for standard input; or, with `target`, the first of
-     * two files with one sentence per line; or, if no file has this path, the common prefix of two files: PATH.L1,
-     * PATH.L2. */
+    /* A table with one pair per line and tabs between its columns, CSV, or JSON lines, "-" for standard input; or, with
+     * `target`, the first of two files with one sentence per line; or, if no file has this path, the common prefix of two
+     * files: PATH.L1, PATH.L2. */
     const char *path;
     const char *target; /* the second of two files; NULL: there is none */
     /* Language codes; for a prefix also the suffixes of its files; NULL: found by the names of files and columns. If the
@@ -533,9 +533,9 @@ struct qkv_pairs {
  * two remaining columns are used.
  *
  * Fails with `path: ...` or `path:line: ...` when a file cannot be read or is not text, when a table has
- * fewer than two columns of sentences, when it names another separator, when it is TMX, XLIFF, .po or JSON of another form, when two files differ in their number of
- * lines or both have a tab in most lines, when a prefix has other than two files, and when no pair is left. After a failure
- * nothing needs to be released. */
+ * fewer than two columns of sentences, when it names another separator, when it is TMX, XLIFF, .po or JSON of another form,
+ * when two files differ in their number of lines or both have a tab in most lines, when a prefix has other than two files, and
+ * when no pair is left. After a failure nothing needs to be released. */
 QKV_API enum qkv_status qkv_pairs_read(struct qkv_pairs *pairs, struct qkv_pairs_request request,
                                        struct qkv_error *error);
 

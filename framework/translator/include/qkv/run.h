@@ -162,9 +162,9 @@ QKV_API const char *qkv_text_translator_run(struct qkv_text_translator *translat
                                             int64_t beam_size, struct qkv_error *error);
 
 /* The maps of every layer and head of the last translation, of the attention kinds in `kinds` (bits 1u << kind; 0: all),
- * ordered by kind, layer, head (attention_map.h). The report, its tokens and weights are valid until the next call of this function or of
- * qkv_text_translator_run. Returns NULL with a message when nothing was translated or the last translation failed, when
- * qkv_attention_collect fails, and when memory runs out. */
+ * ordered by kind, layer, head (attention_map.h). The report, its tokens and weights are valid until the next call of this
+ * function or of qkv_text_translator_run. Returns NULL with a message when nothing was translated or the last translation
+ * failed, when qkv_attention_collect fails, and when memory runs out. */
 QKV_API const struct qkv_attention_report *
 qkv_text_translator_attention(struct qkv_text_translator *translator, unsigned kinds,
                               struct qkv_error *error);
