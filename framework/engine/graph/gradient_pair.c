@@ -35,7 +35,7 @@ struct qkv_gradient_pair {
     size_t stage_bytes;
     struct part *first;    /* of the stage, by address */
     struct part *part;     /* [parameters->count] */
-    atomic_bool is_done[]; /* [parameters->count]: the first graph has completed the gradient */
+    atomic_bool is_done[]; /* [parameters->count]: the progress of the first graph */
 };
 
 struct qkv_gradient_pair *qkv_gradient_pair_new(const struct qkv_parameters *parameters)
@@ -75,7 +75,8 @@ void qkv_graph_set_pair(struct qkv_graph *graph, struct qkv_gradient_pair *pair,
 {
     graph->pair = pair;
     graph->is_second = is_second;
-    graph->pair_done = false;
+    graph->progress = (struct qkv_progress){0};
+    if (pair && !is_second) graph->progress = (struct qkv_progress){pair->parameters, pair->is_done};
 }
 
 /* ---- the stage ---- */
@@ -254,12 +255,11 @@ void qkv_pair_before(struct qkv_tensor *y)
 
 void qkv_pair_after(const struct qkv_tensor *y)
 {
-    for (int i = 0; y->graph->pair && i < QKV_MAX_INPUTS; i++) {
+    if (!y->graph->pair || !y->graph->is_second) return;
+    for (int i = 0; i < QKV_MAX_INPUTS; i++) {
         struct qkv_tensor *x = y->input[i];
-        if (!is_paired(x) || x->first_consumer != y) continue;
-        if (!y->graph->is_second)
-            atomic_store_explicit(&y->graph->pair->is_done[x->parameter->index], true, memory_order_release);
-        else if (y->graph->pair->part[x->parameter->index].addition != COMPLETE)
+        if (is_paired(x) && x->first_consumer == y &&
+            y->graph->pair->part[x->parameter->index].addition != COMPLETE)
             complete(x);
     }
 }
@@ -267,8 +267,7 @@ void qkv_pair_after(const struct qkv_tensor *y)
 void qkv_graph_finish_pair(struct qkv_graph *graph)
 {
     struct qkv_gradient_pair *pair = graph->pair;
-    if (!pair || graph->pair_done) return;
-    graph->pair_done = true;
+    if (!pair) return;
     const struct qkv_binding *binding = qkv_binding_of(graph, pair->parameters);
     for (int64_t i = 0; i < pair->parameters->count; i++) {
         if (!graph->is_second)

@@ -45,7 +45,6 @@ void qkv_graph_reset(struct qkv_graph *graph)
     graph->arrays = NULL;
     graph->rewound = graph->leaf_written = false;
     graph->planned = NULL;
-    graph->pair_done = false;
     graph->failed = graph->lacks_kernels;
     graph->scope = NULL;
 }

@@ -116,7 +116,6 @@ struct qkv_graph {
     struct qkv_workers *workers;    /* NULL: the caller's thread alone */
     struct qkv_gradient_pair *pair; /* NULL: no other graph adds to the same gradients */
     bool is_second;                 /* the graph of the pair that adds to the gradients of the other one */
-    bool pair_done;                 /* qkv_graph_finish_pair has run since the last reset */
     struct qkv_progress progress;   /* of backward */
     struct qkv_panels *panels;      /* NULL: products read parameters where they are stored */
 
@@ -213,7 +212,8 @@ void qkv_clear_unused_gradients(const struct qkv_graph *graph);
 void qkv_graph_reuse_gradients(struct qkv_graph *graph, const struct qkv_parameters *parameters);
 
 /* run.c: makes backward set is_complete of each parameter as soon as its gradient no longer changes. Parameters that no
- * node computes a gradient for are not marked; when backward has ended, all gradients are complete. Survives resets. */
+ * node computes a gradient for are not marked; when backward has ended, all gradients are complete. Survives resets. Before,
+ * qkv_graph_set_pair must be called if at all: it sets the progress of the first graph of a pair, for which the second waits. */
 void qkv_graph_set_progress(struct qkv_graph *graph, struct qkv_progress progress);
 
 /* nodes.c: the values that must be available, as forward computed them, when backward comes to node y. */
@@ -232,8 +232,8 @@ static inline bool qkv_is_repeated_input(const struct qkv_tensor *y, int i)
 }
 
 /* gradient_pair.c: called before and after the backward of node y (qkv_pair_before also for a parameter y where backward
- * starts). Before, the second graph of a pair prepares the gradients of the parameters that y reads. After, the first graph
- * announces the gradients that are complete, and the second graph adds those that are complete. */
+ * starts) in the second graph of a pair. Before, it prepares the gradients of the parameters that y reads. After, it adds those
+ * that are complete. */
 void qkv_pair_before(struct qkv_tensor *y);
 void qkv_pair_after(const struct qkv_tensor *y);
 

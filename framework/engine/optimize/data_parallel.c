@@ -119,7 +119,8 @@ static struct qkv_tensor *build(const struct qkv_data_parallel *parallel, const 
     qkv_graph_reset(graph);
     qkv_graph_share_memory(graph, share_memory);
     qkv_graph_set_pair(graph, leaf->pair, leaf->is_second);
-    qkv_graph_set_progress(graph, (struct qkv_progress){parallel->parameters, leaf->is_complete});
+    if (leaf->is_complete)
+        qkv_graph_set_progress(graph, (struct qkv_progress){parallel->parameters, leaf->is_complete});
     qkv_graph_bind(graph, parallel->parameters, leaf->gradients, leaf->is_second);
     qkv_graph_reuse_gradients(graph, parallel->parameters);
     qkv_graph_set_dropout(graph, random);
