@@ -26,6 +26,13 @@ char *qkv_arena_string(struct qkv_arena *arena, const char *string);
 /* Formats a string into the arena; NULL when memory runs out or `format` is NULL. */
 char *qkv_arena_format(struct qkv_arena *arena, const char *format, ...) QKV_PRINTF(2, 3);
 
+/* The same, but "" for NULL: for names, whose owner looks at arena->failed once, at the end. */
+#define QKV_ARENA_NAME(...) qkv_text_or_empty(qkv_arena_format(__VA_ARGS__))
+static inline const char *qkv_text_or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
 /* An array of `count` elements in the arena, not zeroed, or all zero; NULL when memory runs out. */
 static inline void *qkv_arena_array(struct qkv_arena *arena, int64_t count, size_t element_size)
 {

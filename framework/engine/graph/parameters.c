@@ -129,7 +129,6 @@ const struct qkv_table *qkv_parameters_add_table(struct qkv_parameters *paramete
         added->next = parameters->tables;
         if (!parameters->values || fill_table(parameters, added)) return parameters->tables = added;
     }
-    parameters->failed = true;
     return NULL;
 }
 
@@ -151,10 +150,9 @@ enum qkv_status qkv_parameters_allocate(struct qkv_parameters *parameters, enum 
     if (parameters->values) return qkv_error_set(error, "the parameters are allocated already");
     if (dtype != QKV_FLOAT32 && dtype != QKV_FLOAT64)
         return qkv_error_set(error, "there is no precision %d", (int)dtype);
-    if (parameters->failed)
-        return qkv_error_set(error, "%s",
-                             *parameters->error.message ? parameters->error.message
-                                                        : "out of memory for the declaration of parameters");
+    if (parameters->arena.failed)
+        return qkv_error_set(error, "out of memory for the declaration of parameters");
+    if (parameters->failed) return qkv_error_set(error, "%s", parameters->error.message);
     size_t size = (size_t)parameters->elements * qkv_dtype_size(dtype);
     int64_t rows = largest_orthogonal(parameters);
     parameters->dtype = dtype;

@@ -70,11 +70,7 @@ void qkv_dense_init(struct qkv_dense *layer, struct qkv_parameters *parameters,
 void qkv_dense_init_part(struct qkv_dense *dense, struct qkv_parameters *parameters,
                          const struct qkv_dense_options *options, const char *name, const char *part)
 {
-    const char *part_name = qkv_arena_format(&parameters->arena, "%s.%s", name, part);
-    if (part_name)
-        qkv_dense_init(dense, parameters, options, part_name);
-    else
-        parameters->failed = true;
+    qkv_dense_init(dense, parameters, options, QKV_ARENA_NAME(&parameters->arena, "%s.%s", name, part));
 }
 
 struct qkv_tensor *qkv_dense_apply(const struct qkv_dense *layer, struct qkv_graph *graph,

@@ -16,10 +16,6 @@ void qkv_dense_init_part(struct qkv_dense *dense, struct qkv_parameters *paramet
 void qkv_require_choice(struct qkv_parameters *parameters, const char *name, const char *option,
                         const struct qkv_value_names *names, int value);
 
-/* Allocates the array is_ablated of a layer, all false, in the arena of the parameters; NULL when memory runs out, which sets
- * parameters->failed. */
-bool *qkv_ablation_new(struct qkv_parameters *parameters, int64_t heads);
-
 /* Whether any head is ablated; false if is_ablated is NULL. */
 bool qkv_ablation_any(const bool *is_ablated, int64_t heads);
 

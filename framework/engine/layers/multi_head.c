@@ -59,15 +59,13 @@ void qkv_multi_head_init(struct qkv_multi_head *layer, struct qkv_parameters *pa
     }
     const struct qkv_norm_options norm = {QKV_NORM_RMS, options->key_width, options->norm_epsilon};
     for (int i = 0; options->qk_norm && i < 2; i++) {
-        const char *norm_name =
-            qkv_arena_format(&parameters->arena, i ? "%s.key_norm" : "%s.query_norm", name);
-        parameters->failed |= !norm_name;
-        if (norm_name) qkv_norm_init(i ? &layer->key_norm : &layer->query_norm, parameters, &norm, norm_name);
+        const char *norm_name = QKV_ARENA_NAME(&parameters->arena, i ? "%s.key_norm" : "%s.query_norm", name);
+        qkv_norm_init(i ? &layer->key_norm : &layer->query_norm, parameters, &norm, norm_name);
     }
     const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 0};
     if (options->sink == QKV_ATTENTION_SINK_LEARNED)
         layer->sink_score = qkv_parameters_add(parameters, QKV_SHAPE(heads), zeros, "%s.sink", name);
-    if (!parameters->failed) layer->is_ablated = qkv_ablation_new(parameters, heads);
+    layer->is_ablated = qkv_arena_zeros(&parameters->arena, heads, sizeof(bool));
 }
 
 /* Projects x to queries or keys [N, heads K], with the norm of each head and the rotation of each position. */
@@ -155,13 +153,6 @@ struct qkv_tensor *qkv_multi_head_apply(const struct qkv_multi_head *layer, stru
 }
 
 /* Ablating heads of attention: their context becomes 0. */
-
-bool *qkv_ablation_new(struct qkv_parameters *parameters, int64_t heads)
-{
-    bool *is_ablated = qkv_arena_zeroed(&parameters->arena, heads > 0 ? (size_t)heads : 1);
-    if (!is_ablated) parameters->failed = true;
-    return is_ablated;
-}
 
 bool qkv_ablation_any(const bool *is_ablated, int64_t heads)
 {

@@ -34,14 +34,10 @@ void qkv_recurrent_init(struct qkv_recurrent *layer, struct qkv_parameters *para
                              forget = {QKV_INITIALIZER_FORGET, options->forget_bias};
     struct qkv_initial feed = for_one_gate(options->initial, options->feed, width, gates);
     struct qkv_initial recurrent = for_one_gate(options->recurrent, width, width, gates);
-    const char *input = qkv_arena_format(&parameters->arena, "%s.input", name);
+    const char *input = QKV_ARENA_NAME(&parameters->arena, "%s.input", name);
     qkv_require_choice(parameters, name, "cell", &qkv_cell_names, (int)options->cell);
     *layer = (struct qkv_recurrent){
         .name = qkv_arena_string(&parameters->arena, name), .cell = options->cell, .width = width};
-    if (!input || !layer->name) {
-        parameters->failed = true;
-        return;
-    }
     layer->input = (struct qkv_dense){
         .name = input,
         .activation = QKV_ACTIVATION_NONE,

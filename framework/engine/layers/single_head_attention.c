@@ -24,7 +24,7 @@ void qkv_single_head_attention_init(struct qkv_single_head_attention *layer,
         .memory_width = memory,
         .local_window = options->local_window,
         .dropout = options->dropout,
-        .is_ablated = qkv_ablation_new(parameters, 1),
+        .is_ablated = qkv_arena_zeroed(&parameters->arena, sizeof(bool)),
     };
     if (score == QKV_ATTENTION_SCORE_SCALED_DOT || score == QKV_ATTENTION_SCORE_ADDITIVE) {
         qkv_dense_init_part(&layer->query, parameters, &query_to_key, name, "query");
