@@ -19,8 +19,7 @@ static void declare_source(struct qkv_model *model, struct transformer *network)
     *source = *decoder;
     source->owner.stack = QKV_STACK_ENCODER;
     source->layers = qkv_arena_zeros(&parameters->arena, source->layer_count, sizeof *source->layers);
-    if (!source->layers) parameters->failed = true;
-    for (int64_t i = 0; !parameters->failed && i < source->layer_count; i++) {
+    for (int64_t i = 0; !parameters->arena.failed && i < source->layer_count; i++) {
         struct transformer_layer *layer = &source->layers[i];
         *layer = decoder->layers[i];
         layer->owner.stack = layer->self.owner.stack = QKV_STACK_ENCODER;

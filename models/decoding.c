@@ -41,7 +41,7 @@ double qkv_next_log_probability(const struct qkv_next_scores *next, int64_t row,
  * Slow, because nothing is kept between steps; faster decodings are tested against it. */
 
 struct plain_decoding {
-    struct qkv_decoding base;
+    struct qkv_decoding base; /* the first member: the interface passes pointers to it */
     const struct qkv_batch_view *sources;
     struct qkv_batch batch;        /* of a step: row i is the source of row i with its tokens so far */
     int32_t *tokens, *next_tokens; /* [rows, length]: what was fed; reordering writes the second and swaps */
@@ -49,15 +49,10 @@ struct plain_decoding {
     bool *masked, *target_masked;  /* [rows * longest]: of the batch; NULL: nothing is masked */
 };
 
-static struct plain_decoding *plain_decoding_of(struct qkv_decoding *decoding)
-{
-    return (struct plain_decoding *)decoding; /* base is the first member */
-}
-
 static enum qkv_status start_plain(struct qkv_decoding *decoding, const struct qkv_batch_view *sources,
                                    struct qkv_error *error)
 {
-    struct plain_decoding *d = plain_decoding_of(decoding);
+    struct plain_decoding *d = (struct plain_decoding *)decoding;
     int64_t rows = decoding->rows, cells = rows * decoding->length, longest = 1;
     for (int64_t s = 0; s < sources->count; s++)
         if (sources->source_length[s] > longest) longest = sources->source_length[s];
@@ -100,7 +95,7 @@ static struct qkv_batch_view fill(struct plain_decoding *d, int64_t rows, const 
 static enum qkv_status step_plain(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
                                   const int64_t *sentences, struct qkv_error *error)
 {
-    struct plain_decoding *d = plain_decoding_of(decoding);
+    struct plain_decoding *d = (struct plain_decoding *)decoding;
     struct qkv_graph *graph = decoding->decoder;
     for (int64_t i = 0; i < rows; i++) d->tokens[i * decoding->length + decoding->step] = ids[i];
     const struct qkv_batch_view batch = fill(d, rows, sentences);
@@ -116,7 +111,7 @@ static enum qkv_status step_plain(struct qkv_decoding *decoding, int64_t rows, c
 
 static void reorder_plain(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
-    struct plain_decoding *d = plain_decoding_of(decoding);
+    struct plain_decoding *d = (struct plain_decoding *)decoding;
     int32_t *previous = d->tokens;
     for (int64_t i = 0; i < rows; i++)
         memcpy(d->next_tokens + i * decoding->length, d->tokens + parents[i] * decoding->length,
@@ -127,7 +122,7 @@ static void reorder_plain(struct qkv_decoding *decoding, int64_t rows, const int
 
 static void release_plain(struct qkv_decoding *decoding)
 {
-    qkv_batch_release(&plain_decoding_of(decoding)->batch);
+    qkv_batch_release(&((struct plain_decoding *)decoding)->batch);
 }
 
 static const struct qkv_decoding_interface PLAIN = {
@@ -320,7 +315,7 @@ void qkv_decoding_reorder(struct qkv_decoding *decoding, int64_t rows, const int
 /* ---- ensembles: every member decodes the same hypotheses, and the probabilities of the next token are averaged ---- */
 
 struct ensemble_decoding {
-    struct qkv_decoding base;
+    struct qkv_decoding base; /* the first member: the interface passes pointers to it */
     int64_t count;
     struct qkv_decoding **member;          /* [count] */
     const struct qkv_next_scores **scores; /* [count]: of this step */
@@ -328,15 +323,10 @@ struct ensemble_decoding {
     double *logits, *group_max, *sums;     /* as in qkv_next_scores */
 };
 
-static struct ensemble_decoding *ensemble_decoding_of(struct qkv_decoding *decoding)
-{
-    return (struct ensemble_decoding *)decoding; /* base is the first member */
-}
-
 static enum qkv_status start_ensemble(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                                       struct qkv_error *error)
 {
-    struct ensemble_decoding *d = ensemble_decoding_of(decoding);
+    struct ensemble_decoding *d = (struct ensemble_decoding *)decoding;
     struct qkv_next_scores *next = &decoding->next;
     int64_t rows = decoding->rows;
     for (int64_t i = 0; i < d->count; i++)
@@ -403,7 +393,7 @@ static void combine_row(struct ensemble_decoding *d, int64_t row, double log_cou
 static enum qkv_status step_ensemble(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
                                      const int64_t *sentences, struct qkv_error *error)
 {
-    struct ensemble_decoding *d = ensemble_decoding_of(decoding);
+    struct ensemble_decoding *d = (struct ensemble_decoding *)decoding;
     for (int64_t i = 0; i < d->count; i++)
         if (!(d->scores[i] = qkv_decoding_step(d->member[i], rows, ids, sentences, error)))
             return QKV_INVALID;
@@ -415,13 +405,13 @@ static enum qkv_status step_ensemble(struct qkv_decoding *decoding, int64_t rows
 
 static void reorder_ensemble(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
-    struct ensemble_decoding *d = ensemble_decoding_of(decoding);
+    struct ensemble_decoding *d = (struct ensemble_decoding *)decoding;
     for (int64_t i = 0; i < d->count; i++) qkv_decoding_reorder(d->member[i], rows, parents);
 }
 
 static void release_ensemble(struct qkv_decoding *decoding)
 {
-    struct ensemble_decoding *d = ensemble_decoding_of(decoding);
+    struct ensemble_decoding *d = (struct ensemble_decoding *)decoding;
     for (int64_t i = 0; d->member && i < d->count; i++) qkv_decoding_free(d->member[i]);
     free(d->member);
     free(d->scores);
@@ -430,7 +420,7 @@ static void release_ensemble(struct qkv_decoding *decoding)
 
 static struct qkv_decoding *member_of(struct qkv_decoding *decoding, int64_t i)
 {
-    struct ensemble_decoding *d = ensemble_decoding_of(decoding);
+    struct ensemble_decoding *d = (struct ensemble_decoding *)decoding;
     return i >= 0 && i < d->count ? d->member[i] : NULL;
 }
 

@@ -8,17 +8,14 @@
 #include "models/network.h"
 
 #include "graph/attention_rule.h"
-
-#include <math.h>
+#include "layers/layer.h"
 
 /* The projection onto the target vocabulary. */
 static enum qkv_status declare_output(struct qkv_model *model, struct qkv_error *error)
 {
     const struct qkv_model_config *config = &model->config;
-    struct qkv_initial weight = {config->initializer, config->init_gain};
-    /* As dense layers do: normal and uniform are divided by sqrt(inputs). */
-    if (weight.kind == QKV_INITIALIZER_NORMAL || weight.kind == QKV_INITIALIZER_UNIFORM)
-        weight.gain /= sqrt((double)config->decoder.hidden_size);
+    const struct qkv_initial weight = qkv_initial_scaled(
+        (struct qkv_initial){config->initializer, config->init_gain}, config->decoder.hidden_size);
     const struct qkv_initial zeros = {QKV_INITIALIZER_ZEROS, 0};
     const struct qkv_embedding *embedding = qkv_model_inputs(model, QKV_STACK_DECODER).embedding;
     if (config->tied_softmax && (!embedding || !embedding->table))

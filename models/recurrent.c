@@ -97,13 +97,11 @@ static struct qkv_recurrent_options cell_options(const struct qkv_model_config *
     };
 }
 
-/* "<stack>.<layer><part>", layers from 1; "" when memory runs out, which parameters->failed records. */
+/* "<stack>.<layer><part>", layers from 1; "" when memory runs out. */
 static const char *layer_name(struct qkv_parameters *parameters, const char *stack, int64_t layer,
                               const char *part)
 {
-    const char *name = qkv_arena_format(&parameters->arena, "%s.%lld%s", stack, (long long)layer + 1, part);
-    if (!name) parameters->failed = true;
-    return name ? name : "";
+    return QKV_ARENA_NAME(&parameters->arena, "%s.%lld%s", stack, (long long)layer + 1, part);
 }
 
 static void declare_encoder(struct qkv_model *model, struct recurrent *network)
@@ -329,9 +327,9 @@ struct steps {
     int64_t *query_start, *query_length; /* [sentences]: segments of a step, one row for each sentence */
     int32_t *ids;                        /* [target tokens], in step order */
     int32_t *row_of;                     /* [target tokens]: packed row -> row in step order */
-    struct qkv_tensor **output;          /* [count]: attentional vectors [active, H] of a step */
-    struct attention_record *record;     /* [count] */
     struct qkv_tensor **state;           /* [layers]: states after the last step, [active, S] */
+    /* [count], of each step: attentional vectors [active, H], and the nodes of its attention_record */
+    struct qkv_tensor **output, **weights, **hidden, **context;
 };
 
 static bool make_room_for_steps(struct steps *s, struct qkv_graph *graph, int64_t layers)
@@ -342,14 +340,16 @@ static bool make_room_for_steps(struct steps *s, struct qkv_graph *graph, int64_
     size_t steps = (size_t)s->count;
     s->active = qkv_graph_memory(graph, steps * sizeof *s->active);
     s->first = qkv_graph_memory(graph, steps * sizeof *s->first);
-    s->output = qkv_graph_memory(graph, steps * sizeof(struct qkv_tensor *));
-    s->record = qkv_graph_memory(graph, steps * sizeof *s->record);
     s->state = qkv_graph_memory(graph, (size_t)layers * sizeof(struct qkv_tensor *));
     s->order = qkv_graph_memory(graph, sentences * sizeof *s->order);
     s->ids = qkv_graph_memory(graph, tokens * sizeof *s->ids);
     s->row_of = qkv_graph_memory(graph, tokens * sizeof *s->row_of);
     int64_t **arrays[] = {&s->key_start, &s->key_length, &s->query_start, &s->query_length};
-    for (int i = 0; i < 4; i++) *arrays[i] = qkv_graph_memory(graph, sentences * sizeof **arrays[i]);
+    struct qkv_tensor ***const lists[] = {&s->output, &s->weights, &s->hidden, &s->context};
+    for (int i = 0; i < 4; i++) {
+        *arrays[i] = qkv_graph_memory(graph, sentences * sizeof **arrays[i]);
+        *lists[i] = qkv_graph_memory(graph, steps * sizeof(struct qkv_tensor *));
+    }
     return !qkv_graph_check(graph, NULL);
 }
 
@@ -396,24 +396,17 @@ static void take_step(const struct qkv_model *model, struct qkv_graph *graph, st
         input_gates = qkv_recurrent_add_input(&network->decoder[0].cell, graph, input_gates,
                                               qkv_slice(graph, s->output[t - 1], 0, 0, active));
     const struct decoder_input input = {input_gates, s->state, queries, source, keys};
-    s->output[t] = decode(model, graph, &input, &s->record[t]);
-}
-
-/* Concatenates the rows of all tensors, in pairs: each row is copied log2(count) times. Overwrites
- * list. */
-static struct qkv_tensor *join(struct qkv_graph *graph, struct qkv_tensor **list, int64_t count)
-{
-    for (; count > 1; count = (count + 1) / 2)
-        for (int64_t i = 0; i < count; i += 2)
-            list[i / 2] = i + 1 < count ? qkv_concat(graph, list[i], list[i + 1], 0) : list[i];
-    return list[0];
+    struct attention_record record = {0};
+    s->output[t] = decode(model, graph, &input, &record);
+    s->weights[t] = record.weights;
+    s->hidden[t] = record.states;
+    s->context[t] = record.context;
 }
 
 /* The weights of all steps, rearranged into the layout of an attention op over complete sentences: one [target tokens,
- * source tokens] matrix per sentence (array [P] of ops.def). list: the weights of each step, one row per active sentence.
- * Overwrites list. */
-static struct qkv_tensor *arrange_weights(struct qkv_graph *graph, struct steps *s,
-                                          const struct encoded_source *source, struct qkv_tensor **list)
+ * source tokens] matrix per sentence (array [P] of ops.def). */
+static struct qkv_tensor *arrange_weights(struct qkv_graph *graph, const struct steps *s,
+                                          const struct encoded_source *source)
 {
     const struct qkv_batch_view *batch = s->batch;
     const struct qkv_attention attention = {
@@ -437,29 +430,14 @@ static struct qkv_tensor *arrange_weights(struct qkv_graph *graph, struct steps 
         for (int64_t t = 0; t < batch->target_length[i]; t++)
             for (int64_t j = 0; j < batch->source_length[i]; j++)
                 offsets[at++] = (int32_t)(first[s->row_of[batch->target_start[i] + t]] + j);
-    return qkv_attention_arrange(graph, join(graph, list, s->count), offsets, attention);
+    return qkv_attention_arrange(graph, qkv_concat_all(graph, s->weights, s->count, 0), offsets, attention);
 }
 
-/* The rows of all steps in packed order. Overwrites list. */
-static struct qkv_tensor *pack(struct qkv_graph *graph, struct steps *s, struct qkv_tensor **list)
+/* The rows of all steps in packed order. step: those of each step. */
+static struct qkv_tensor *pack(struct qkv_graph *graph, const struct steps *s, struct qkv_tensor *const *step)
 {
-    return qkv_gather_rows(graph, join(graph, list, s->count), s->row_of, s->batch->target_tokens);
-}
-
-/* The records of all steps in packed order. */
-static struct attention_record pack_records(struct qkv_graph *graph, struct steps *s,
-                                            const struct encoded_source *source)
-{
-    struct qkv_tensor **list = qkv_graph_memory(graph, (size_t)s->count * sizeof(struct qkv_tensor *));
-    struct attention_record record = {0};
-    if (!list) return record;
-    for (int64_t t = 0; t < s->count; t++) list[t] = s->record[t].weights;
-    record.weights = arrange_weights(graph, s, source, list);
-    for (int64_t t = 0; t < s->count; t++) list[t] = s->record[t].states;
-    record.states = pack(graph, s, list);
-    for (int64_t t = 0; t < s->count; t++) list[t] = s->record[t].context;
-    record.context = pack(graph, s, list);
-    return record;
+    return qkv_gather_rows(graph, qkv_concat_all(graph, step, s->count, 0), s->row_of,
+                           s->batch->target_tokens);
 }
 
 /* The tensors of a forced pass of the decoder that the trace records. */
@@ -485,7 +463,9 @@ static struct qkv_tensor *decode_by_steps(const struct qkv_model *model, struct 
     for (int64_t t = 0; t < s.count; t++) take_step(model, graph, &s, gates, source, t);
     if (record) {
         record->embedded = qkv_gather_rows(graph, embedded, s.row_of, rows);
-        record->attention = pack_records(graph, &s, source);
+        record->attention.weights = arrange_weights(graph, &s, source);
+        record->attention.states = pack(graph, &s, s.hidden);
+        record->attention.context = pack(graph, &s, s.context);
     }
     return pack(graph, &s, s.output);
 }
@@ -573,7 +553,7 @@ struct kept_rows {
 };
 
 struct recurrent_decoding {
-    struct qkv_decoding base;
+    struct qkv_decoding base;     /* the first member: the interface passes pointers to it */
     struct encoded_source source; /* nodes of the encoder's graph */
     struct kept_rows *state;      /* [layers]: [rows, S] */
     struct kept_rows output;      /* [rows, H]: previous attentional vectors, for input feeding */
@@ -583,11 +563,6 @@ struct recurrent_decoding {
     int64_t *key_start, *key_length;     /* [rows]: the source of row i in the encoder's memory */
     int32_t *sentence;                   /* [rows]: number of the source in the batch */
 };
-
-static struct recurrent_decoding *recurrent_decoding_of(struct qkv_decoding *decoding)
-{
-    return (struct recurrent_decoding *)decoding; /* base is the first member */
-}
 
 static void make_rows(struct recurrent_decoding *d, struct kept_rows *kept, int64_t width)
 {
@@ -616,7 +591,7 @@ static bool make_room(struct recurrent_decoding *d)
 static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                              struct qkv_error *error)
 {
-    struct recurrent_decoding *d = recurrent_decoding_of(decoding);
+    struct recurrent_decoding *d = (struct recurrent_decoding *)decoding;
     if (!make_room(d)) return qkv_no_memory(error);
     qkv_graph_reset(d->base.encoder);
     d->source = encode(decoding->model, d->base.encoder, batch, NULL);
@@ -673,7 +648,7 @@ static struct qkv_tensor *gates_of(struct recurrent_decoding *d, int64_t rows, c
 static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
                             const int64_t *sentences, struct qkv_error *error)
 {
-    struct recurrent_decoding *d = recurrent_decoding_of(decoding);
+    struct recurrent_decoding *d = (struct recurrent_decoding *)decoding;
     const struct qkv_model *model = decoding->model;
     int64_t layers = model->config.decoder.num_layers;
     struct qkv_graph *graph = d->base.decoder;
@@ -711,7 +686,7 @@ static void reorder_rows(const struct recurrent_decoding *d, struct kept_rows *k
 
 static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
-    struct recurrent_decoding *d = recurrent_decoding_of(decoding);
+    struct recurrent_decoding *d = (struct recurrent_decoding *)decoding;
     for (int64_t l = 0; l < decoding->model->config.decoder.num_layers; l++)
         reorder_rows(d, &d->state[l], rows, parents);
     reorder_rows(d, &d->output, rows, parents);

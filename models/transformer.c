@@ -43,17 +43,13 @@ static struct qkv_positions_options position_options(const struct qkv_stack_conf
     };
 }
 
-/* "<stack>.<layer>.<part>", or "<stack>.<part>" for layer 0, in the arena of the parameters; "" when memory runs out, which
- * parameters->failed records. */
+/* "<stack>.<layer>.<part>", or "<stack>.<part>" for layer 0, in the arena of the parameters; "" when memory runs out. */
 static const char *part_name(const struct stack_declaration *d, int64_t layer, const char *part)
 {
-    struct qkv_parameters *parameters = &d->model->parameters;
     char number[24] = "";
     if (layer) snprintf(number, sizeof number, ".%lld", (long long)layer);
-    const char *name =
-        qkv_arena_format(&parameters->arena, "%s%s.%s", d->is_decoder ? "decoder" : "encoder", number, part);
-    if (!name) parameters->failed = true;
-    return name ? name : "";
+    return QKV_ARENA_NAME(&d->model->parameters.arena, "%s%s.%s", d->is_decoder ? "decoder" : "encoder",
+                          number, part);
 }
 
 static void declare_attention(const struct stack_declaration *d, struct attention_sublayer *sublayer,
@@ -133,10 +129,7 @@ void qkv_transformer_declare_stack(struct qkv_model *model, struct transformer_s
         .has_final_norm = config->layer_norm == QKV_NORM_PRE,
         .owner = {.stack = is_decoder ? QKV_STACK_DECODER : QKV_STACK_ENCODER},
     };
-    if (!stack->layers) {
-        parameters->failed = true;
-        return;
-    }
+    if (!stack->layers) return;
     const struct qkv_embedding_options embedding = {is_decoder ? model->target_size : model->source_size,
                                                     config->hidden_size,
                                                     config->embeddings.scale,
@@ -409,7 +402,7 @@ struct layer_state {
 };
 
 struct transformer_decoding {
-    struct qkv_decoding base;
+    struct qkv_decoding base; /* the first member: the interface passes pointers to it */
     struct layer_state *layers;
     struct qkv_batch_view batch; /* the sources: arrays of base.arena */
     struct qkv_segments sources; /* of the batch */
@@ -431,11 +424,6 @@ struct transformer_decoding {
     int32_t *cache_row; /* rows of the caches for the new keys and values */
     int32_t *ids;       /* the tokens fed */
 };
-
-static struct transformer_decoding *transformer_decoding_of(struct qkv_decoding *decoding)
-{
-    return (struct transformer_decoding *)decoding; /* base is the first member */
-}
 
 static void make_cache(struct transformer_decoding *d, struct cache *cache, int64_t heads, int64_t width)
 {
@@ -485,7 +473,7 @@ static int64_t longest_source(const struct transformer_decoding *d)
 static enum qkv_status start(struct qkv_decoding *decoding, const struct qkv_batch_view *batch,
                              struct qkv_error *error)
 {
-    struct transformer_decoding *d = transformer_decoding_of(decoding);
+    struct transformer_decoding *d = (struct transformer_decoding *)decoding;
     const struct transformer *network = decoding->model->network;
     bool has_prefix = network->decoder.has_prefix;
     struct qkv_trace trace = {0};
@@ -656,7 +644,7 @@ static void store_prefix(struct transformer_decoding *d, int64_t rows, const int
 static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const int32_t *ids,
                             const int64_t *sentences, struct qkv_error *error)
 {
-    struct transformer_decoding *d = transformer_decoding_of(decoding);
+    struct transformer_decoding *d = (struct transformer_decoding *)decoding;
     if (!d->base.step && qkv_has_prefix(d->base.model)) store_prefix(d, rows, sentences);
     memcpy(d->ids, ids, (size_t)rows * sizeof *ids);
     if ((rows != d->graph_rows || !are_valid(d, rows, ids)) && build(d, rows, sentences, error))
@@ -671,7 +659,7 @@ static enum qkv_status step(struct qkv_decoding *decoding, int64_t rows, const i
  * slot. */
 static void reorder(struct qkv_decoding *decoding, int64_t rows, const int64_t *parents)
 {
-    struct transformer_decoding *d = transformer_decoding_of(decoding);
+    struct transformer_decoding *d = (struct transformer_decoding *)decoding;
     int64_t layers = ((const struct transformer *)decoding->model->network)->decoder.layer_count, unused = 0;
     memset(d->is_taken, 0, (size_t)d->base.rows * sizeof *d->is_taken);
     memset(d->is_busy, 0, (size_t)d->base.rows * sizeof *d->is_busy);
