@@ -8,7 +8,7 @@
 static struct outcome run_with(const char *variables, const char *arguments)
 {
     if (!*QKV_OLD_CORE) cr_skip("sanitizers and emulators must be loaded first");
-    return run("LD_PRELOAD='%s' %s qkv %s", QKV_OLD_CORE, variables, arguments);
+    return run("unset OPENBLAS_CORETYPE; LD_PRELOAD='%s' %s qkv %s", QKV_OLD_CORE, variables, arguments);
 }
 
 /* The core that qkv must choose here; one that OpenBLAS has "chosen" where no other fits the kernels of qkv. */
