@@ -146,7 +146,7 @@ bool qkv_path_in_folder(struct qkv_arena *arena, const char *folder, const char 
     from = from ? absolute_path(arena, from) : NULL;
     const char *to = *absolute = from ? absolute_path(arena, path) : NULL;
     if (!to) return false; /* with the errno of the call that failed */
-    size_t shared = 0; /* bytes of the leading folders that both paths have */
+    size_t shared = 0;     /* bytes of the leading folders that both paths have */
     for (size_t i = 0; from[i] == to[i] || !from[i] || !to[i]; i++) {
         bool from_ends = !from[i] || from[i] == '/', to_ends = !to[i] || to[i] == '/';
         if (from_ends && to_ends) shared = i;
