@@ -97,6 +97,9 @@ static enum qkv_status list_run_files(struct training *training, struct contents
                                      "%s: no run of qkv wrote this file, so --overwrite does not replace it: "
                                      "move it, or choose another training.model_dir",
                                      path);
+        struct stat there;
+        if (status && fstatat(dirfd(folder), name, &there, AT_SYMLINK_NOFOLLOW) && errno == ENOENT)
+            status = QKV_OK; /* another process, which trains the run, has removed it since */
     }
     if (!status && errno)
         status = qkv_error_set(error, "%s: cannot be read: %s", training->folder, strerror(errno));
