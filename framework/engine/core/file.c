@@ -259,7 +259,7 @@ static int make_one(const char *path)
     struct stat there;
     if (!mkdir(path, 0777)) return sync_folder(path);
     int code = errno;
-    if (stat(path, &there)) return code;
+    if (stat(path, &there)) return errno == ENOENT ? code : errno;
     return S_ISDIR(there.st_mode) ? 0 : ENOTDIR;
 }
 
