@@ -239,6 +239,9 @@ Test(explain, has_all_shapes_in_one_column)
 }
 
 #define SCENE SEEDS "/general_attention.yaml"
+#define TEN   "aaaaaaaaaa"
+#define FIFTY TEN TEN TEN TEN TEN
+#define LONG  FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY
 
 Test(explain, takes_settings_and_refuses_options_that_exclude_each_other)
 {
@@ -248,6 +251,7 @@ Test(explain, takes_settings_and_refuses_options_that_exclude_each_other)
         {SCENE " --target x", "qkv: --target is for runs, but " SCENE " is not a run folder"},
         {SCENE " --versus random", "qkv: --versus is for runs, but " SCENE " is not a run folder"},
         {SCENE " --words", "qkv: --words is for runs, but " SCENE " is not a run folder"},
+        {LONG, "qkv: " LONG ": File name too long"}, /* what cannot be looked at is neither */
         {SCENE " --head 0", "qkv: --head is '0', but must be a number from 1, all or best"},
         /* --follow is short for a setting, by which messages call it. */
         {"s.yaml --follow c",
